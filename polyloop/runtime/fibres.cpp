@@ -29,6 +29,7 @@ static const int MOST_IN_CLUSTER = 8;
 static Member members[MOST_IN_CLUSTER];
 static int cluster, member;
 static size_t dynamic_bytes;
+static const char *places[1 << 14];  // by 14 bits of their address
 
 unsigned next_random(unsigned below) {
     random_state ^= random_state << 13, random_state ^= random_state >> 7, random_state ^= random_state << 17;
@@ -532,6 +533,7 @@ int run_grid(void (*kernel)(), void **arguments, const int *grid, const int *blo
     blockDim.x = block[0], blockDim.y = block[1], blockDim.z = block[2];
     threads = block[0] * block[1] * block[2];
     cluster = of_cluster, dynamic_bytes = dynamic_shared;
+    memset(places, 0, sizeof(places));
     prepare_fibres();
     int along = grid[0] / cluster, blocks = along * grid[1] * grid[2];  // or clusters of them
     int *sequence = (int *)malloc(sizeof(int) * blocks);
@@ -587,10 +589,15 @@ static const bool has_values = [] {
     }
     return true;
 }();
-const char *places[1 << 14];
 size_t shared_place(const void *place) {
-    places[(uintptr_t)place >> 4 & 0x3fff] = (const char *)place;
-    return (size_t)place;
+    places[(uintptr_t)place >> 4 & 0x3fff] = (const char *)((uintptr_t)place & ~(uintptr_t)15);
+    return (uintptr_t)place & 0x3ffff;  // as many bits as addresses in shared memory have
+}
+const char *place_of(unsigned bits) {
+    unsigned apart = 0;
+    while (!places[(bits - apart) & 0x3fff] && apart < 1 << 14) apart++;
+    const char *&found = places[bits];
+    return found ? found : (found = places[(bits - apart) & 0x3fff] + 16 * apart);
 }
 int count_block(int line, int predicate) {
     int value = predicate != 0, result = 0;

@@ -110,7 +110,6 @@ extern Fibre *fibres;
 extern int threads, current;
 extern void **parameters;
 extern Order order;
-extern const char *places[1 << 14];
 extern float e4m3_values[256], e5m2_values[256];
 unsigned next_random(unsigned below);
 void fail(Fault fault, int line, int64_t value);
@@ -144,6 +143,7 @@ float half_of(unsigned bits);
 Lanes ballot(int line, Lanes mask, int predicate);
 void show(int line, const void *mine);
 size_t shared_place(const void *place);
+const char *place_of(unsigned bits);
 int count_block(int line, int predicate);
 unsigned existing(unsigned mask);
 void ptx_cvt_f32_f16(float &to, unsigned short from);
@@ -299,7 +299,7 @@ template <int rows, int depth> static inline void mma_f64(int line, double *cons
     wait_at(AT_WARP_BARRIER, line, EVERY);
     for (int r = 0; r < rows / 4; r++) *d[r] = sums[r];
 }
-// Matrix instructions of four warps: PTX ISA, "Asynchronous Warpgroup Level Matrix".  A descriptor has 14 bits of an address in shared memory: here, the last place that had them.
+// Matrix instructions of four warps: PTX ISA, "Asynchronous Warpgroup Level Matrix".  A descriptor has 14 bits of an address in shared memory: here, of a place, or of one that is so far behind a place.
 enum Kind { FLOAT16, BFLOAT16, TF32, E4M3, E5M2, S8, U8 };
 static constexpr int bytes_of(Kind kind) { return kind == TF32 ? 4 : kind < TF32 ? 2 : 1; }
 // The element in a row and column of a tile: rows of 128 bytes, swizzled, eight of them in a group.
@@ -307,7 +307,7 @@ template <Kind kind> static inline double of_tile(unsigned long long tile, int r
     const int size = bytes_of(kind), width = 128 / size;
     size_t panels = (tile >> 16 & 0x3fff) << 4, groups = (tile >> 32 & 0x3fff) << 4;
     size_t offset = row / 8 * groups + row % 8 * 128 + column / width * panels + column % width * size;
-    uintptr_t place = (uintptr_t)places[tile & 0x3fff] + offset;
+    uintptr_t place = (uintptr_t)place_of(tile & 0x3fff) + offset;
     unsigned bits = 0;
     memcpy(&bits, (const char *)(place ^ (place >> 7 & 7) << 4), size);
     switch (kind) {

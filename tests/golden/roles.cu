@@ -104,7 +104,7 @@ static __device__ __forceinline__ unsigned long long tile_descriptor(
     unsigned int panels,
     unsigned int rows)
 {
-    const unsigned int place = (unsigned int)__cvta_generic_to_shared(tile) & 0x3ffffu;
+    const unsigned int place = (unsigned int)__cvta_generic_to_shared(tile);  // less than 1 << 18
     return place >> 4
         | (unsigned long long)(panels >> 4) << 16
         | (unsigned long long)(rows >> 4) << 32
@@ -260,13 +260,13 @@ extern "C" __global__ void __launch_bounds__(384, 1) product(
         for (int ko = 0; ko < p / 64; ++ko) {
             ring_wait(&a_tile_ring[0], ko % 3, &a_tile_phases);
             ring_wait(&b_tile_ring[0], ko % 3, &b_tile_phases);
+            const unsigned long long a_tile_at =
+                tile_descriptor(&a_tile[ko % 3][64 * wg][0], 0, 1024);
+            const unsigned long long b_tile_at = tile_descriptor(&b_tile[ko % 3][0][0], 0, 1024);
             products_begin();
             #pragma unroll
             for (int kk = 0; kk < 4; ++kk)
-                wgmma_m64n64k16_bf16_kk(
-                    &acc[0][0][0],
-                    tile_descriptor(&a_tile[ko % 3][64 * wg][16 * kk], 0, 1024),
-                    tile_descriptor(&b_tile[ko % 3][0][16 * kk], 0, 1024));
+                wgmma_m64n64k16_bf16_kk(&acc[0][0][0], a_tile_at + 2 * kk, b_tile_at + 2 * kk);
             products_commit();
             products_wait_1();
             if (64 * ko + 191 < p) {

@@ -19,11 +19,11 @@ import pymbolic.primitives as p
 
 from polyloop.codegen.device.entries import MOST_PENDING, Boxes, Matrices, SharedMatrices
 from polyloop.codegen.device.helpers import helper_text
-from polyloop.codegen.device.shared_operands import GROUP_BYTES, SharedTile, shared_tile
+from polyloop.codegen.device.shared_operands import GROUP_BYTES, SharedTile, at_zero, distance, shared_tile
 from polyloop.codegen.device.tensors import Operand
 from polyloop.codegen.expressions.conversions import bits
 from polyloop.codegen.expressions.expressions import Expressions
-from polyloop.codegen.expressions.linear import condition_text
+from polyloop.codegen.expressions.linear import condition_text, form_text
 from polyloop.codegen.loops.bounds import minimal
 from polyloop.codegen.loops.context import Context
 from polyloop.codegen.loops.rows import pieces_of, tightened
@@ -236,14 +236,20 @@ class _Printer:
         results = c.Unary(c.ADDRESS, self.accumulator(0))
         is_held = self.is_held(self.a)
         tiles = [self.shared_operand(operand) for operand in (self.a, self.b)[is_held:]]
-        along = [tile.along for tile, _ in tiles]
+        along = [tile.along for tile, _, _ in tiles]
         function = self.define(
             f"{self.intrinsic.name}_{'r' * is_held}{''.join(along)}",
             shared.multiply_rows(self.intrinsic, *along) if is_held else shared.multiply(self.intrinsic, *along),
         )
         describe = self.define("tile_descriptor", shared.descriptor)
-        places: list[Code] = [
-            c.Apply(describe, (place, c.integer(tile.panels), c.integer(tile.rows))) for tile, place in tiles]
+        places = list[Code]()
+        for operand, (tile, place, further) in zip((self.a, self.b)[is_held:], tiles, strict=True):
+            described: Code = c.Apply(describe, (place, c.integer(tile.panels), c.integer(tile.rows)))
+            if further is not None:  # a descriptor begins with the address [16 bytes]
+                name = self.scope.names.fresh(f"{operand.array}_at")
+                yield Declare(f"const {shared.descriptor[0].partition(' (')[0]}", name, (), described)
+                described = c.binary(c.PLUS, c.Name(name), further)
+            places.append(described)
         if is_held:
             self.scope.values.pop(f"{self.statement.name}#a", None)  # iterations that stand side by side have their own
             name, loops = self.fragment("a"), self.a.loops
@@ -274,8 +280,12 @@ class _Printer:
         own = [(x, n) for x, n in self.tensor.loops if (x, n) not in self.both]
         return self.nested(own, [Call(c.Apply(function, (c.Unary(c.ADDRESS, self.accumulator(0)),)), self.id)])
 
-    def shared_operand(self, operand: Operand) -> tuple[SharedTile, Code]:
-        """Return the layout of an operand in shared memory, and the address of its first element."""
+    def shared_operand(self, operand: Operand) -> tuple[SharedTile, Code, Code | None]:
+        """Return the layout of an operand in shared memory, and the address of its first element.
+
+        The third result is None, or a distance [16 bytes], with the loops around the instruction, from an address
+        without them.
+        """
         storage = self.shared(operand)
         if storage is None:
             where = f"'{operand.array}' is not in shared memory, or shares its place there"
@@ -284,7 +294,12 @@ class _Printer:
         if not isinstance(tile, SharedTile):
             raise self.refused(*tile)
         self.scope.findings.aligned[operand.array] = GROUP_BYTES
-        return tile, c.Unary(c.ADDRESS, self.expressions.unswizzled(self.moved(operand.element, {}), self.context))
+        element = self.moved(operand.element, {})
+        further = distance(element, storage, [x for x, _ in self.tensor.loops])
+        if further is not None:
+            element = at_zero(element, further)
+        place = c.Unary(c.ADDRESS, self.expressions.unswizzled(element, self.context))
+        return tile, place, None if further is None else form_text(further, self.scope, self.context)
 
     def check_results(self, count: int) -> None:
         """Raise an error unless the results of a thread are neighbours, in the order of the registers."""
