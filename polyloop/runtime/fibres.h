@@ -148,6 +148,7 @@ int count_block(int line, int predicate);
 unsigned existing(unsigned mask);
 void ptx_cvt_f32_f16(float &to, unsigned short from);
 static inline void ptx_ex2_approx_ftz_f32(float &to, float from) { to = exp2f(from); }
+static inline void ptx_rcp_approx_ftz_f32(float &to, float from) { to = 1.0f / from; }
 void ptx_cvt_rn_f16_f64(unsigned short &to, double from);
 double sinpi_of(double x);
 double cospi_of(double x);
