@@ -15,8 +15,8 @@ import pymbolic.primitives as p
 import pytest
 
 import polyloop as pl
-import polyloop.codegen.device.roles as roles
 from examples import matmul_wgmma
+from polyloop.codegen.device import roles
 from polyloop.codegen.device.slot_users import groups_that_free
 from polyloop.errors import CodegenError, TransformError, VerificationError
 from polyloop.kernel.tree import Run
@@ -219,14 +219,19 @@ def test_threads_that_read_a_tile_free_it_warp_by_warp() -> None:
     a = np.random.default_rng(0).standard_normal((9, 128)).astype(F4)
     arrays = {"a": a, "b": np.zeros_like(a)}
     assert all(np.array_equal(one["b"], a * a[:, ::-1]) for one in run_on_fibres(program, arrays).values())
-    with pytest.raises(VerificationError, match="threads wait at a barrier that others never reach"):  # a phase is missed
+    with pytest.raises(VerificationError, match="threads wait at a barrier that others never reach"):  # for a phase
         run_on_fibres(replace(program, device_code=by_group), arrays)
 
 
 def test_who_frees_the_slots_of_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """One warp for four, if each group has products of each copy, and nothing else uses the tile."""
     asked = list[Any]()
-    monkeypatch.setattr(roles, "groups_that_free", lambda *args: asked.append(args) or groups_that_free(*args))
+
+    def listen(*given: Any) -> frozenset[str]:
+        asked.append(given)
+        return groups_that_free(*given)
+
+    monkeypatch.setattr(roles, "groups_that_free", listen)
     pl.generate_code(divided(stages=4), target=TARGET)
     ((launch, threads, statements, mates),) = asked
     assert groups_that_free(launch, threads, statements, mates) == {"a_tile", "b_tile"}

@@ -74,7 +74,9 @@ class _Calls:
     def freeing(self, freed: FreeSlot) -> Call:
         """Return the end of the use of a slot by a warp, or by a group of four."""
         functions = self.scope.language.need(Roles)
-        name, lines = ("ring_free_group", functions.free_of_group) if freed.is_of_group else ("ring_free", functions.free)
+        name, lines = "ring_free", functions.free
+        if freed.is_of_group:
+            name, lines = "ring_free_group", functions.free_of_group
         made = self._call(name, lines, self._place(freed.ring, freed.slot))
         return replace(made, instruction=self.statement.instruction)
 

@@ -14,13 +14,12 @@ from itertools import repeat
 from math import prod
 from typing import Final
 
-import islpy as isl
 import pymbolic.primitives as p
 
 from polyloop.codegen.device.entries import MOST_PENDING, Boxes, Matrices, SharedMatrices
 from polyloop.codegen.device.helpers import helper_text
 from polyloop.codegen.device.shared_operands import GROUP_BYTES, SharedTile, at_zero, distance, shared_tile
-from polyloop.codegen.device.tensors import Operand
+from polyloop.codegen.device.tensors import Operand, reach_of
 from polyloop.codegen.expressions.conversions import bits
 from polyloop.codegen.expressions.expressions import Expressions
 from polyloop.codegen.expressions.linear import condition_text, form_text
@@ -37,21 +36,17 @@ from polyloop.errors import CodegenError, Diagnostic
 from polyloop.expr.dtypes import DType, is_integer, is_narrow
 from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.rewrite import substitute
-from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.intrinsic import BUILT_IN, MatrixIntrinsic, Part
 from polyloop.kernel.tree import Group
 from polyloop.mapping.contiguity import Lanes, why_not_wide
 from polyloop.mapping.mixed_radix import Digit
-from polyloop.memo import memoised
 from polyloop.poly.affine import Affine, affine_of, to_expression
-from polyloop.poly.sets import map_from_forms
 from polyloop.schedule.plan import Share, Statement, Tensor
 from polyloop.schedule.storage import Storage
 
 __all__ = ["group_of_products", "matrix_block", "publication"]
 
-_SET: Final = isl.dim_type.set
 _ROWS: Final = 8
 """Rows of the matrices that ``ldmatrix`` loads; each has 16 bytes."""
 _ROW_BYTES: Final = 16
@@ -246,9 +241,9 @@ class _Printer:
         for operand, (tile, place, further) in zip((self.a, self.b)[is_held:], tiles, strict=True):
             described: Code = c.Apply(describe, (place, c.integer(tile.panels), c.integer(tile.rows)))
             if further is not None:  # a descriptor begins with the address [16 bytes]
-                name = self.scope.names.fresh(f"{operand.array}_at")
-                yield Declare(f"const {shared.descriptor[0].partition(' (')[0]}", name, (), described)
-                described = c.binary(c.PLUS, c.Name(name), further)
+                base = self.scope.names.fresh(f"{operand.array}_at")
+                yield Declare(f"const {shared.descriptor[0].partition(' (')[0]}", base, (), described)
+                described = c.binary(c.PLUS, c.Name(base), further)
             places.append(described)
         if is_held:
             self.scope.values.pop(f"{self.statement.name}#a", None)  # iterations that stand side by side have their own
@@ -520,7 +515,7 @@ class _Printer:
 
     def reach(self, operand: Operand) -> Statement:
         """Return a statement whose domain has the elements in terms, over ``"#i"`` to ``"#k"`` and other dimensions."""
-        return _reach(self.tensor, operand.name)
+        return reach_of(self.tensor, operand.name)
 
     def forms(self, parts: Sequence[Part]) -> dict[str, Affine]:
         """Return the subscripts i, j and k as sums of digits of the lane, with contiguous digits merged."""
@@ -591,21 +586,3 @@ class _Printer:
 
 def _box(dim: str, extent: int) -> tuple[Affine, Affine]:
     return Affine(((dim, 1),), 0), Affine(((dim, -1),), extent - 1)
-
-
-@memoised
-def _reach(tensor: Tensor, name: str) -> Statement:
-    """Return the result of :meth:`_Printer.reach` for the operand called *name*."""
-    original = tensor.original
-    operand, other = (Operand(one, tensor) for one in (name, "b" if name == "a" else "a"))
-    axes = sorted({part.axis for part in operand.parts})
-    gone = {dim for pairs in tensor.product.axes.values() for dim, _ in pairs}
-    gone |= {x for x, _ in other.loops} - {x for x, _ in operand.loops}
-    kept = tuple(dim for dim in original.dims if dim not in gone)
-    sums = [Affine.make([(dim, c) for dim, c in tensor.product.axes[axis]]) for axis in axes]
-    images = [*map(Affine.variable, kept), *sums]
-    names = (*kept, *(f"#{axis}" for axis in axes))
-    domain = map_from_forms(original.domain, original.dims, images).range()
-    for number, dim in enumerate(names):
-        domain = domain.set_dim_name(_SET, number, dim)
-    return replace(original, dims=names, domain=domain.coalesce())

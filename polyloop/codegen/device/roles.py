@@ -9,7 +9,7 @@
 
 That each side then is in order, and that none waits for ever, is shown in :mod:`polyloop.sync.roles`.  A slot is freed
 as often as it is filled: both have the instances of the start, and each warp of the others executes all of them.  One
-warp frees it for a group of four, where nothing but products of the group uses the tile (:mod:`~polyloop.codegen.device.slot_users`).
+warp frees it for a group of four where nothing but their products uses the tile: ``slot_users``.
 """
 
 from __future__ import annotations

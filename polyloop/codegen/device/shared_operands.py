@@ -93,7 +93,7 @@ def shared_tile(operand: Operand, storage: Storage) -> SharedTile | tuple[str, s
 
 
 def distance(element: p.Subscript, storage: Storage, loops: Sequence[str]) -> Affine | None:
-    """Return how far an element of a tile is from that in the first iterations of *loops* [16 bytes].
+    """Return the distance of an element of a tile from that in the first iterations of *loops* [16 bytes].
 
     None if it is the same in all of them, or no such sum.
     """

@@ -1,4 +1,4 @@
-"""Who uses the slots of a tile that a role fills: products of groups of four warps alone, or threads too.
+"""Users of the slots of a tile that a role fills: products of groups of four warps alone, or threads too.
 
 ::
 
@@ -11,8 +11,9 @@ the groups of products that it belongs to.  One that a warp has waited for is co
 it, and its operands have been read (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions").  So where nothing
 else uses a tile, what one warp knows of the uses of its slots, all four know.
 
-Phases of a slot are told apart by one bit.  A warp that frees a slot for four does not run ahead of a wait of the others
-for its copy if all four have issued products behind that wait: each group has to have such products of each copy.
+Phases of a slot are told apart by one bit.  A warp that frees a slot for four does not run ahead of a wait of the
+others for its copy if all four have issued products behind that wait: each group has to have such products of each
+copy.
 """
 
 from __future__ import annotations
