@@ -22,6 +22,7 @@ from polyloop.errors import CodegenError, TransformError, VerificationError
 from polyloop.kernel.tree import Run
 from polyloop.library.tensor_cores import stored_by_boxes
 from polyloop.runtime.fibres import run_on_fibres
+from polyloop.runtime.invoke import load
 from polyloop.runtime.nvrtc import compile_cuda, resources
 from polyloop.schedule.plan import Assign
 from tests.generated import bare, flat
@@ -406,6 +407,21 @@ def test_products_on_a_gpu(shape: tuple[int, int, int], registers: bool) -> None
     rng = np.random.default_rng(m)
     a, b = rng.integers(-3, 4, (m, p)), rng.integers(-3, 4, (n, p))
     run = pl.compile(divided(any_size=True, registers=registers, stages=4), target=TARGET)
+    for _ in range(3):
+        np.testing.assert_array_equal(np.asarray(run(a=a.astype(BF16), b=b.astype(BF16))["c"]), (a @ b.T).astype(F4))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("late", [1, 2, 3])
+def test_a_slot_is_not_freed_ahead_of_a_late_warp_on_a_gpu(late: int) -> None:
+    """The axiom of ADR 42: what one warp knows to be complete, four warps have issued."""
+    rng = np.random.default_rng(late)
+    a, b = rng.integers(-3, 4, (512, 1024)), rng.integers(-3, 4, (192, 1024))
+    program = pl.generate_code(divided(), target=TARGET)
+    text, sleep = bare(program.device_code), f"if (threadIdx.x / 32 % 4 == {late}) __nanosleep(2000);\n__syncwarp();\n"
+    assert text.count("products_begin();\n") == 1
+    held = replace(program, device_code=text.replace("products_begin();\n", f"{sleep}products_begin();\n"))
+    run = load(held, None, "sm_90a")
     for _ in range(3):
         np.testing.assert_array_equal(np.asarray(run(a=a.astype(BF16), b=b.astype(BF16))["c"]), (a @ b.T).astype(F4))
 
