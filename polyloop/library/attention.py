@@ -180,14 +180,13 @@ def by_groups(
     """Return attention in blocks of groups of four warps, 64 queries each, by ``wgmma``.
 
     The weights of a tile, of 16 bits, are the first operand of the second product, from registers.  Tiles of keys and
-    values are fetched *stages* - 1 ahead.  With *boxes*, the copy engine fetches queries too, if there is room, and
-    stores results, from the place of the queries.
+    values are fetched *stages* - 1 ahead.  With *boxes*, results go through the place of the queries, from where the
+    copy engine stores them.
     """
     word = short_name(knl, "q")
     keys, head = ((knl.temporaries[name].shape or ())[1] for name in ("s", "acc"))
     assert isinstance(head, int), "a number"
-    is_fetched = boxes and head <= _FETCHED
-    knl = _on_blocks(knl, is_loop=is_fetched)
+    knl = _on_blocks(knl)
     knl = pl.split_iname(knl, "i", 64, outer_iname="wg", inner_iname="ii", outer_tag="l/128")
     knl = pl.split_iname(knl, "c", 64, outer_iname="panel", inner_iname="c_panel", outer_tag="unr")
     knl = pl.split_iname(knl, "c_panel", 16, outer_iname="cc", inner_iname="ci", outer_tag="unr")
@@ -202,9 +201,8 @@ def by_groups(
         "k": "j_reg_0, j_lane, j_reg_2, panel, cc, ci",
         "v": "d_reg_0, d_lane, d_reg_2, kk, ki",
     }
-    blocks = f"h, g, {'b, b_own' if is_fetched else 'b'}"
     for name, inames in swept.items():
-        around = blocks if name == "q" else None
+        around = "h, g, b" if name == "q" else None
         tile = f"{name}_tile"
         knl = pl.add_prefetch(knl, name, inames, fetch_outer_inames=around, temporary_name=tile, vec=8)
         knl = in_panels(knl, tile, head)
@@ -215,26 +213,19 @@ def by_groups(
             temporary_address_space="local", default_tag="box",
         )  # fmt: skip
         knl = pl.alias_temporaries(in_panels(knl, "o_tile", head), ["q_tile", "o_tile"])
-    if is_fetched:
-        knl = pl.pipeline(knl, "b_own", stages=2, via="tma")
     if via is not None:
         knl = pl.pipeline(knl, "t", stages=stages, via=via)
     return _peeled(knl, 0 if via is None else stages - 1, overlapped=overlapped)
 
 
-def _on_blocks(knl: pl.LoopKernel, *, is_loop: bool = False) -> pl.LoopKernel:
+def _on_blocks(knl: pl.LoopKernel) -> pl.LoopKernel:
     """Return *knl* with a block for each block of queries, and a thread for each part of a row's sum.
 
-    Where queries see keys up to themselves, the long blocks of several heads run first, and the short ones last.  If
-    *is_loop* is True, there is a loop ``b_own`` over the blocks of queries of a block, of which it has one: the copy
-    engine fetches for the iterations of a loop.
+    Where queries see keys up to themselves, the long blocks of several heads run first, and the short ones last.
     """
-    if is_loop:
-        knl = pl.split_iname(knl, "b", 1, outer_iname="b_block", inner_iname="b_own")
-        knl = pl.rename_iname(knl, "b_block", "b")
     knl = pl.tag_inames(knl, "b:g.0, g:g.1, h:g.2, jq:l%4, jh:unr")
     is_causal = any(instruction.id == "mask" for instruction in knl.instructions)
-    return pl.order_blocks(knl, "h", group=8) if is_causal else knl
+    return pl.order_blocks(knl, "h", group=4) if is_causal else knl
 
 
 def _peeled(knl: pl.LoopKernel, front: int, *, overlapped: bool = False) -> pl.LoopKernel:
@@ -265,8 +256,7 @@ def in_roles(knl: pl.LoopKernel, copying: int = 40, computing: int = 232) -> pl.
     Groups then do not meet: one computes exponentials while another one multiplies.  *copying* and *computing* are
     registers of the threads of both kinds.
     """
-    tiles = "q_tile, k_tile, v_tile" if "b_own" in knl.inames else "k_tile, v_tile"
-    roles = {"load": tiles, "compute": "*"}
+    roles = {"load": "k_tile, v_tile", "compute": "*"}
     return pl.assign_roles(knl, roles, registers={"load": copying, "compute": computing})
 
 
@@ -323,8 +313,6 @@ VARIANTS: Final[Mapping[str, Variant]] = {
     "mma, 64 x 32": Variant(False, 64, 32),
 }
 """By name.  Heads of 256 elements have room for tiles of 64 keys in two stages."""
-_FETCHED: Final = 128
-"""Elements of a head up to which two tiles of queries fit beside those of keys and values: a pipeline has two."""
 _FIRST: Final = "wgmma, 128 x 64"
 """The schedule that was the fastest of most calls that were measured."""
 
