@@ -264,8 +264,9 @@ CHAINS: Final[Sequence[Chain]] = (
     Chain(
         "bias + GELU", _LARGE,
         {"128 x 256, persistent": _tiles(fused.gelu), "128 x 256": _tiles(fused.gelu, persistent=False),
-         "128 x 192, persistent": _tiles(fused.gelu, columns=192),
-         "128 x 192, roles": _tiles(fused.gelu, columns=192, roles=True)},
+         "128 x 256, persistent, bias ahead": _tiles(fused.gelu, columnwise=("bias",)),
+         "128 x 192, roles": _tiles(fused.gelu, columns=192, roles=True),
+         "128 x 192, roles, bias ahead": _tiles(fused.gelu, columns=192, roles=True, columnwise=("bias",))},
         _gelu_inputs, _gelu, lambda torch, arrays: _in_double(torch, _gelu, arrays), _eager(_gelu), _two_per_term,
     ),
     Chain(

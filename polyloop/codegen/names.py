@@ -50,7 +50,7 @@ pack pack_bytes load_pair to_tf32 to_tf32_pair ldmatrix_x1 ldmatrix_x2 ldmatrix_
 ldmatrix_x4_trans publish_stores tile_descriptor products_begin products_commit products_behind
 """
 _BOXES: Final = """
-TensorMap ring_open ring_open_free ring_free ring_expect ring_wait box_1d box_2d box_3d box_4d box_5d
+TensorMap ring_open ring_open_free ring_free ring_free_group ring_expect ring_wait box_1d box_2d box_3d box_4d box_5d
 store_box_1d store_box_2d store_box_3d store_box_4d store_box_5d boxes_read boxes_stored
 """
 _CLUSTERS: Final = "cluster_arrive cluster_wait cluster_barrier in_block arrives_last"

@@ -294,6 +294,8 @@ class Walker:
     def _leaf(self, statement: Statement, context: Context) -> Block:
         """Return a statement, guarded by the conditions that *context* does not imply."""
         cases = self._unknown_rows(statement, context)
+        if not cases:  # it has no instances
+            return ()
         if isinstance(statement.action, plan.Tensor):
             block = matrix_block(self.expressions, statement, context)
             return (If(union_text(cases, self.scope, context), block),) if all(cases) else block

@@ -175,12 +175,13 @@ def program(
 
 
 def by_groups(
-    knl: pl.LoopKernel, stages: int = 2, via: str | None = "tma", *, overlapped: bool = False
+    knl: pl.LoopKernel, stages: int = 2, via: str | None = "tma", *, overlapped: bool = False, boxes: bool = False
 ) -> pl.LoopKernel:
     """Return attention in blocks of groups of four warps, 64 queries each, by ``wgmma``.
 
     The weights of a tile, of 16 bits, are the first operand of the second product, from registers.  Tiles of keys and
-    values are fetched *stages* - 1 ahead.
+    values are fetched *stages* - 1 ahead.  With *boxes*, results go through the place of the queries, from where the
+    copy engine stores them.
     """
     word = short_name(knl, "q")
     keys, head = ((knl.temporaries[name].shape or ())[1] for name in ("s", "acc"))
@@ -205,6 +206,13 @@ def by_groups(
         tile = f"{name}_tile"
         knl = pl.add_prefetch(knl, name, inames, fetch_outer_inames=around, temporary_name=tile, vec=8)
         knl = in_panels(knl, tile, head)
+    if boxes:
+        names = [x for x in knl.inames if x.partition("_")[0] in ("wg", "ii")]
+        knl = pl.buffer_array(
+            knl, "o", [*names, "d_reg_0", "d_lane", "d_reg_2"], temporary_name="o_tile",
+            temporary_address_space="local", default_tag="box",
+        )  # fmt: skip
+        knl = pl.alias_temporaries(in_panels(knl, "o_tile", head), ["q_tile", "o_tile"])
     if via is not None:
         knl = pl.pipeline(knl, "t", stages=stages, via=via)
     return _peeled(knl, 0 if via is None else stages - 1, overlapped=overlapped)
@@ -217,7 +225,7 @@ def _on_blocks(knl: pl.LoopKernel) -> pl.LoopKernel:
     """
     knl = pl.tag_inames(knl, "b:g.0, g:g.1, h:g.2, jq:l%4, jh:unr")
     is_causal = any(instruction.id == "mask" for instruction in knl.instructions)
-    return pl.order_blocks(knl, "h", group=8) if is_causal else knl
+    return pl.order_blocks(knl, "h", group=4) if is_causal else knl
 
 
 def _peeled(knl: pl.LoopKernel, front: int, *, overlapped: bool = False) -> pl.LoopKernel:
@@ -279,7 +287,8 @@ def by_warps(knl: pl.LoopKernel) -> pl.LoopKernel:
 class Variant:
     """A schedule: by groups of warps or by warps, queries of a block, keys of a tile, and tiles in shared memory.
 
-    Those that are overlapped have the products of two tiles under way.  With roles, a thread of its own copies.
+    Those that are overlapped have the products of two tiles under way.  With roles, a thread of its own copies, and the
+    copy engine stores results, too.
     """
 
     groups: bool
@@ -324,7 +333,9 @@ def scheduled(
     target = pl.CudaTarget("sm_90a") if found.groups else None
     knl = program(dtype, head, causal=causal, group=group, queries=found.queries, keys=found.keys,
                   overlapped=found.overlapped, target=target, scores=scores, lse=lse)  # fmt: skip
-    knl = by_groups(knl, found.stages, overlapped=found.overlapped) if found.groups else by_warps(knl)
+    if not found.groups:
+        return by_warps(knl)
+    knl = by_groups(knl, found.stages, overlapped=found.overlapped, boxes=found.roles)
     return in_roles(knl) if found.roles else knl
 
 

@@ -29,6 +29,7 @@ static const int MOST_IN_CLUSTER = 8;
 static Member members[MOST_IN_CLUSTER];
 static int cluster, member;
 static size_t dynamic_bytes;
+static const char *places[1 << 14];  // by 14 bits of their address
 
 unsigned next_random(unsigned below) {
     random_state ^= random_state << 13, random_state ^= random_state >> 7, random_state ^= random_state << 17;
@@ -270,6 +271,7 @@ void end_products() { fibres[current].product_group++; }
 void await_products(int pending) {
     Fibre &me = fibres[current];
     int kept = 0;
+    if (me.products_known < me.product_group - pending) me.products_known = me.product_group - pending;
     for (int k = 0; k < me.product_count; k++) {
         Product &product = me.products[k];
         if (product.group >= me.product_group - pending) {
@@ -371,6 +373,28 @@ void free_slot(void *slot) {
     if (order == REVERSE || (order == RANDOM && next_random(2))) wait_at(PAUSED, 0, 0);  // the slot may be filled at once
 }
 
+// One thread of four warps frees the slot for all.  The products that it has waited for are those of the whole group: all
+// threads have issued them, and their operands have been read.  Nothing else is known of the others, which may be late.
+void free_slot_of_group(void *slot) {
+    int first = current / 128 * 128, known = fibres[current].products_known;
+    for (int k = first; k < first + 128 && k < threads; k++)
+        for (int tries = 0; fibres[k].product_group < known; tries++) {
+            if (tries == 1 << 16) fail(NEVER, 0, 0);
+            wait_at(PAUSED, 0, 0);
+        }
+    for (int me = current, k = first; k < first + 128 && k < threads; k++) {
+        current = k;
+        for (int n = 0; n < fibres[k].product_count; n++) {
+            Product &product = fibres[k].products[n];
+            if (product.group < known && !product.is_read) product.read(product.terms, product), product.is_read = true;
+        }
+        current = me;
+    }
+    for (int k = first; order == FORWARD && k < first + 128 && k < threads; k++)
+        if (k != current && fibres[k].state == READY) fibres[k].state = PAUSED;
+    free_slot(slot);
+}
+
 static int release_paused() {
     int released = 0;
     for (int k = 0; k < threads; k++) if (fibres[k].state == PAUSED) fibres[k].state = READY, released = 1;
@@ -415,7 +439,7 @@ static void begin_block() {
     for (int k = 0; k < threads; k++) {
         Fibre &fibre = fibres[k];
         fibre.state = READY, fibre.copy_count = fibre.group = 0, fibre.has_arrived = false, fibre.is_fenced = fibre.has_counted = false;
-        fibre.product_count = fibre.sums_count = fibre.product_group = 0;
+        fibre.product_count = fibre.sums_count = fibre.product_group = fibre.products_known = 0;
     }
     box_count = 0;
 }
@@ -530,6 +554,7 @@ int run_grid(void (*kernel)(), void **arguments, const int *grid, const int *blo
     blockDim.x = block[0], blockDim.y = block[1], blockDim.z = block[2];
     threads = block[0] * block[1] * block[2];
     cluster = of_cluster, dynamic_bytes = dynamic_shared;
+    memset(places, 0, sizeof(places));
     prepare_fibres();
     int along = grid[0] / cluster, blocks = along * grid[1] * grid[2];  // or clusters of them
     int *sequence = (int *)malloc(sizeof(int) * blocks);
@@ -585,10 +610,15 @@ static const bool has_values = [] {
     }
     return true;
 }();
-const char *places[1 << 14];
 size_t shared_place(const void *place) {
-    places[(uintptr_t)place >> 4 & 0x3fff] = (const char *)place;
-    return (size_t)place;
+    places[(uintptr_t)place >> 4 & 0x3fff] = (const char *)((uintptr_t)place & ~(uintptr_t)15);
+    return (uintptr_t)place & 0x3ffff;  // as many bits as addresses in shared memory have
+}
+const char *place_of(unsigned bits) {
+    unsigned apart = 0;
+    while (!places[(bits - apart) & 0x3fff] && apart < 1 << 14) apart++;
+    const char *&found = places[bits];
+    return found ? found : (found = places[(bits - apart) & 0x3fff] + 16 * apart);
 }
 int count_block(int line, int predicate) {
     int value = predicate != 0, result = 0;

@@ -102,7 +102,7 @@ struct Fibre {
     int copy_count, copy_room, group;
     Product *products;
     Sums *sums;
-    int product_count, product_room, sums_count, sums_room, product_group;
+    int product_count, product_room, sums_count, sums_room, product_group, products_known;  // known: groups waited for
 };
 
 // What fibres.cpp defines, which is compiled once.
@@ -111,7 +111,6 @@ extern Fibre *fibres;
 extern int threads, current;
 extern void **parameters;
 extern Order order;
-extern const char *places[1 << 14];
 extern float e4m3_values[256], e5m2_values[256];
 unsigned next_random(unsigned below);
 void fail(Fault fault, int line, int64_t value);
@@ -129,6 +128,7 @@ void move(const Box &copy);
 void deliver(const Box &copy);
 void keep(const Box &copy);
 void open_ring(void *slot, int expected);
+void free_slot_of_group(void *slot);
 void free_slot(void *slot);
 void meet_in_role(int line, int number, int count);
 void expect_bytes(void *slot, int bytes);
@@ -146,10 +146,12 @@ float half_of(unsigned bits);
 Lanes ballot(int line, Lanes mask, int predicate);
 void show(int line, const void *mine);
 size_t shared_place(const void *place);
+const char *place_of(unsigned bits);
 int count_block(int line, int predicate);
 unsigned existing(unsigned mask);
 void ptx_cvt_f32_f16(float &to, unsigned short from);
 static inline void ptx_ex2_approx_ftz_f32(float &to, float from) { to = exp2f(from); }
+static inline void ptx_rcp_approx_ftz_f32(float &to, float from) { to = 1.0f / from; }
 void ptx_cvt_rn_f16_f64(unsigned short &to, double from);
 double sinpi_of(double x);
 double cospi_of(double x);
@@ -301,7 +303,7 @@ template <int rows, int depth> static inline void mma_f64(int line, double *cons
     wait_at(AT_WARP_BARRIER, line, EVERY);
     for (int r = 0; r < rows / 4; r++) *d[r] = sums[r];
 }
-// Matrix instructions of four warps: PTX ISA, "Asynchronous Warpgroup Level Matrix".  A descriptor has 14 bits of an address in shared memory: here, the last place that had them.
+// Matrix instructions of four warps: PTX ISA, "Asynchronous Warpgroup Level Matrix".  A descriptor has 14 bits of an address in shared memory: here, of a place, or of one that is so far behind a place.
 enum Kind { FLOAT16, BFLOAT16, TF32, E4M3, E5M2, S8, U8 };
 static constexpr int bytes_of(Kind kind) { return kind == TF32 ? 4 : kind < TF32 ? 2 : 1; }
 // The element in a row and column of a tile: rows of 128 bytes, swizzled, eight of them in a group.
@@ -309,7 +311,7 @@ template <Kind kind> static inline double of_tile(unsigned long long tile, int r
     const int size = bytes_of(kind), width = 128 / size;
     size_t panels = (tile >> 16 & 0x3fff) << 4, groups = (tile >> 32 & 0x3fff) << 4;
     size_t offset = row / 8 * groups + row % 8 * 128 + column / width * panels + column % width * size;
-    uintptr_t place = (uintptr_t)places[tile & 0x3fff] + offset;
+    uintptr_t place = (uintptr_t)place_of(tile & 0x3fff) + offset;
     unsigned bits = 0;
     memcpy(&bits, (const char *)(place ^ (place >> 7 & 7) << 4), size);
     switch (kind) {

@@ -80,6 +80,9 @@ _WGMMA_OF_ROWS: Final = re.compile(
 )
 """The first operand is in registers."""
 _OPEN: Final = re.compile(r'asm volatile\("mbarrier\.init[^"]*"\s*:[^;]*\);')
+_FREE_OF_GROUP: Final = re.compile(
+    r'(if \(threadIdx\.x % 128 == 0\)\s*)asm volatile\("mbarrier\.arrive\.shared[^"]*"\s*:[^;]*\);'
+)
 _FREE: Final = re.compile(r'asm volatile\("mbarrier\.arrive\.shared[^"]*"\s*:[^;]*\);')
 _MEET: Final = re.compile(r'asm volatile\("bar\.sync (\d+), (\d+);" ::: "memory"\);')
 _EXPECT: Final = re.compile(r'asm volatile\("mbarrier\.arrive\.expect_tx[^"]*"\s*:[^;]*\);')
@@ -159,7 +162,8 @@ def _body(program: GeneratedProgram) -> str:
     body = _FILL.sub(r"polyloop::start_copy(to, size ? from : nullptr, \1);", body)
     body = _COMMIT.sub("polyloop::end_group();", body)
     body = _WAIT.sub(r"polyloop::await_groups(\1);", body)
-    body = _OPEN.sub(lambda match: f"polyloop::open_ring(ring + slot, {'warps' if 'warps' in match[0] else 1});", body)
+    body = _OPEN.sub(lambda match: f"polyloop::open_ring(ring + slot, {'frees' if 'frees' in match[0] else 1});", body)
+    body = _FREE_OF_GROUP.sub(r"\1polyloop::free_slot_of_group(slot);", body)
     body = _FREE.sub("polyloop::free_slot(slot);", body)
     body = _MEET.sub(r"polyloop::meet_in_role(__LINE__, \1, \2);", body)
     body = _EXPECT.sub("polyloop::expect_bytes(slot, bytes);", body)

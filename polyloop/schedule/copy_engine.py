@@ -121,20 +121,22 @@ class AwaitStores:
 class OpenRings:
     """The initialization of rings by one thread; ``rings`` has the number of slots of each.
 
-    A phase of a slot ends when ``warps`` have freed it; with 0, when the bytes that are expected have arrived.
+    A phase of a slot ends when it has been freed ``frees`` times; with 0, when the bytes that are expected have
+    arrived.
     """
 
     rings: tuple[tuple[str, int], ...]
-    warps: int = 0
+    frees: int = 0
 
 
 @quick
 @dataclass(frozen=True, eq=False)
 class FreeSlot:
-    """The end of a warp's use of a slot: another role may fill it."""
+    """The end of the use of a slot by a warp, or if ``is_of_group`` is True, by four: another role may fill it."""
 
     ring: str
     slot: Expression
+    is_of_group: bool = False
 
 
 EngineStep: TypeAlias = StartBox | AwaitBox | StoreBox | AwaitStores | OpenRings | FreeSlot

@@ -85,10 +85,10 @@ BOXES: Final = Boxes(
 )
 ROLES: Final = Roles(
     open=[
-        "void (unsigned long long *ring, int slots, int warps)",
+        "void (unsigned long long *ring, int slots, int frees)",
         "for (int slot = 0; slot < slots; ++slot) {",
         f"    {_PLACE.format('barrier', 'ring + slot')}",
-        '    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(barrier), "r"(warps) : "memory");',
+        '    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(barrier), "r"(frees) : "memory");',
         "}",
         'asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");',
     ],
@@ -97,6 +97,12 @@ ROLES: Final = Roles(
         _PLACE.format("barrier", "slot"),
         "__syncwarp();",
         "if (threadIdx.x % 32 == 0)",
+        '    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(barrier) : "memory");',
+    ],
+    free_of_group=[
+        "void (unsigned long long *slot)",
+        _PLACE.format("barrier", "slot"),
+        "if (threadIdx.x % 128 == 0)",
         '    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(barrier) : "memory");',
     ],
     barrier='asm volatile("bar.sync 1, {threads};" ::: "memory");',

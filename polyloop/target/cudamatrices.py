@@ -25,7 +25,7 @@ _REGISTERS: Final = {"float32": ("float", "f"), "float64": ("double", "d"), "int
 
 _DESCRIPTOR: Final = (
     "unsigned long long (const void *tile, unsigned int panels, unsigned int rows)",
-    "const unsigned int place = (unsigned int)__cvta_generic_to_shared(tile) & 0x3ffffu;",
+    "const unsigned int place = (unsigned int)__cvta_generic_to_shared(tile);  // less than 1 << 18",
     "return place >> 4 | (unsigned long long)(panels >> 4) << 16 | (unsigned long long)(rows >> 4) << 32 | 1ull << 62;",
 )
 _BEGIN: Final = ("void ()", 'asm volatile("wgmma.fence.sync.aligned;" ::: "memory");')

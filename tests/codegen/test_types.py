@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import ml_dtypes
@@ -312,6 +313,18 @@ def test_fast_functions_only_on_request() -> None:
     wide = pl.split_iname(pl.assume(fast, "n mod 4 = 0"), "i", 4, inner_tag="vec")
     assert pl.generate_code(wide, target=pl.CudaTarget()).device_code.count("__expf(x_v.") == 4
     np.testing.assert_array_equal(pl.interpret(fast, x=SINGLE).o, pl.interpret(knl, x=SINGLE).o)
+
+
+def test_fast_erf_is_right_to_six_digits() -> None:
+    data = [pl.GlobalArg("x, o", np.float32, shape="n")]
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "o[i] = erf(x[i])", data, assumptions="n >= 1", precision="fast")
+    program = pl.generate_code(knl, target=pl.CudaTarget())
+    assert "o[i] = fast_erf(x[i]);" in program.device_code
+    x = np.concatenate([np.linspace(-6, 6, 20001), [0, -0.0, 1e-30, 1e30, -1e30, np.inf, -np.inf]]).astype(np.float32)
+    wanted = np.array([math.erf(float(value)) for value in x])
+    found = run_on_fibres(program, {"x": x, "o": np.zeros_like(x)})
+    assert all(np.abs(one["o"] - wanted).max() < 1e-6 for one in found.values())
+    assert all(np.isnan(one["o"]).all() for one in run_on_fibres(program, {"x": x * np.nan, "o": x}).values())
 
 
 def test_an_instruction_has_a_precision_of_its_own() -> None:

@@ -29,24 +29,23 @@ static __device__ __forceinline__ void ring_open(unsigned long long *ring, int s
 static __device__ __forceinline__ void ring_open_free(
     unsigned long long *ring,
     int slots,
-    int warps)
+    int frees)
 {
     for (int slot = 0; slot < slots; ++slot) {
         const unsigned int barrier = (unsigned int)__cvta_generic_to_shared(ring + slot);
         asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
-            :: "r"(barrier), "r"(warps)
+            :: "r"(barrier), "r"(frees)
             : "memory");
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 #endif
-#ifndef POLYLOOP_RING_FREE
-#define POLYLOOP_RING_FREE
-static __device__ __forceinline__ void ring_free(unsigned long long *slot)
+#ifndef POLYLOOP_RING_FREE_GROUP
+#define POLYLOOP_RING_FREE_GROUP
+static __device__ __forceinline__ void ring_free_group(unsigned long long *slot)
 {
     const unsigned int barrier = (unsigned int)__cvta_generic_to_shared(slot);
-    __syncwarp();
-    if (threadIdx.x % 32 == 0)
+    if (threadIdx.x % 128 == 0)
         asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(barrier) : "memory");
 }
 #endif
@@ -105,7 +104,7 @@ static __device__ __forceinline__ unsigned long long tile_descriptor(
     unsigned int panels,
     unsigned int rows)
 {
-    const unsigned int place = (unsigned int)__cvta_generic_to_shared(tile) & 0x3ffffu;
+    const unsigned int place = (unsigned int)__cvta_generic_to_shared(tile);  // less than 1 << 18
     return place >> 4
         | (unsigned long long)(panels >> 4) << 16
         | (unsigned long long)(rows >> 4) << 32
@@ -201,8 +200,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) product(
     if (tx == 0) {
         ring_open(&a_tile_ring[0], 3);
         ring_open(&b_tile_ring[0], 3);
-        ring_open_free(&a_tile_free[0], 3, 8);
-        ring_open_free(&b_tile_free[0], 3, 8);
+        ring_open_free(&a_tile_free[0], 3, 2);
+        ring_open_free(&b_tile_free[0], 3, 2);
     }
     __syncthreads();  // counters of bytes are ready
     if (threadIdx.x >= 256) {
@@ -239,8 +238,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) product(
     } else {
         // compute
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-        ring_free(&a_tile_free[0]);
-        ring_free(&b_tile_free[0]);
+        ring_free_group(&a_tile_free[0]);
+        ring_free_group(&b_tile_free[0]);
         __align__(8) float acc[8][2][2];
         #pragma unroll
         for (int jj_reg_2 = 0; jj_reg_2 < 8; ++jj_reg_2) {
@@ -253,26 +252,26 @@ extern "C" __global__ void __launch_bounds__(384, 1) product(
         }
         products_ready_32(&acc[0][0][0]);
         if (p >= 128) {
-            ring_free(&a_tile_free[1]);
-            ring_free(&b_tile_free[1]);
+            ring_free_group(&a_tile_free[1]);
+            ring_free_group(&b_tile_free[1]);
         }
         unsigned int a_tile_phases = 0;
         unsigned int b_tile_phases = 0;
         for (int ko = 0; ko < p / 64; ++ko) {
             ring_wait(&a_tile_ring[0], ko % 3, &a_tile_phases);
             ring_wait(&b_tile_ring[0], ko % 3, &b_tile_phases);
+            const unsigned long long a_tile_at =
+                tile_descriptor(&a_tile[ko % 3][64 * wg][0], 0, 1024);
+            const unsigned long long b_tile_at = tile_descriptor(&b_tile[ko % 3][0][0], 0, 1024);
             products_begin();
             #pragma unroll
             for (int kk = 0; kk < 4; ++kk)
-                wgmma_m64n64k16_bf16_kk(
-                    &acc[0][0][0],
-                    tile_descriptor(&a_tile[ko % 3][64 * wg][16 * kk], 0, 1024),
-                    tile_descriptor(&b_tile[ko % 3][0][16 * kk], 0, 1024));
+                wgmma_m64n64k16_bf16_kk(&acc[0][0][0], a_tile_at + 2 * kk, b_tile_at + 2 * kk);
             products_commit();
             products_wait_1();
             if (64 * ko + 191 < p) {
-                ring_free(&a_tile_free[(ko + 2) % 3]);
-                ring_free(&b_tile_free[(ko + 2) % 3]);
+                ring_free_group(&a_tile_free[(ko + 2) % 3]);
+                ring_free_group(&b_tile_free[(ko + 2) % 3]);
             }
         }
         products_done_32(&acc[0][0][0]);

@@ -110,7 +110,7 @@ static __device__ __forceinline__ unsigned long long tile_descriptor(
     unsigned int panels,
     unsigned int rows)
 {
-    const unsigned int place = (unsigned int)__cvta_generic_to_shared(tile) & 0x3ffffu;
+    const unsigned int place = (unsigned int)__cvta_generic_to_shared(tile);  // less than 1 << 18
     return place >> 4
         | (unsigned long long)(panels >> 4) << 16
         | (unsigned long long)(rows >> 4) << 32
@@ -254,13 +254,12 @@ extern "C" __global__ void __launch_bounds__(256) product(
                 64 * ko + 128,
                 64 * bx);
         }
+        const unsigned long long a_tile_at = tile_descriptor(&a_tile[ko % 4][64 * wg][0], 0, 1024);
+        const unsigned long long b_tile_at = tile_descriptor(&b_tile[ko % 4][0][0], 0, 1024);
         products_begin();
         #pragma unroll
         for (int kk = 0; kk < 4; ++kk)
-            wgmma_m64n64k16_bf16_kk(
-                &acc[0][0][0],
-                tile_descriptor(&a_tile[ko % 4][64 * wg][16 * kk], 0, 1024),
-                tile_descriptor(&b_tile[ko % 4][0][16 * kk], 0, 1024));
+            wgmma_m64n64k16_bf16_kk(&acc[0][0][0], a_tile_at + 2 * kk, b_tile_at + 2 * kk);
         products_commit();
         products_wait_1();
     }

@@ -68,7 +68,7 @@ static __device__ __forceinline__ unsigned long long tile_descriptor(
     unsigned int panels,
     unsigned int rows)
 {
-    const unsigned int place = (unsigned int)__cvta_generic_to_shared(tile) & 0x3ffffu;
+    const unsigned int place = (unsigned int)__cvta_generic_to_shared(tile);  // less than 1 << 18
     return place >> 4
         | (unsigned long long)(panels >> 4) << 16
         | (unsigned long long)(rows >> 4) << 32
@@ -175,13 +175,12 @@ extern "C" __global__ void __launch_bounds__(256) product(
                 &b[(64 * bx + offset) * p + 128 * ko + 16 * t_mod_8 + 256]);
         }
         cp_async_commit();
+        const unsigned long long a_tile_at = tile_descriptor(&a_tile[ko % 3][64 * wg][0], 0, 1024);
+        const unsigned long long b_tile_at = tile_descriptor(&b_tile[ko % 3][0][0], 0, 1024);
         products_begin();
         #pragma unroll
         for (int kk = 0; kk < 4; ++kk)
-            wgmma_m64n64k32_e4m3_kk(
-                &acc[0][0][0],
-                tile_descriptor(&a_tile[ko % 3][64 * wg][32 * kk], 0, 1024),
-                tile_descriptor(&b_tile[ko % 3][0][32 * kk], 0, 1024));
+            wgmma_m64n64k32_e4m3_kk(&acc[0][0][0], a_tile_at + 2 * kk, b_tile_at + 2 * kk);
         products_end_32(&acc[0][0][0]);
     }
     for (int ko = max(0, ko_full); ko < p / 128; ++ko) {
@@ -189,13 +188,13 @@ extern "C" __global__ void __launch_bounds__(256) product(
         publish_stores();
         __syncthreads();  // a_tile, b_tile: reads follow writes, writes follow reads
         cp_async_commit();
+        const unsigned long long a_tile_at_0 =
+            tile_descriptor(&a_tile[ko % 3][64 * wg][0], 0, 1024);
+        const unsigned long long b_tile_at_0 = tile_descriptor(&b_tile[ko % 3][0][0], 0, 1024);
         products_begin();
         #pragma unroll
         for (int kk = 0; kk < 4; ++kk)
-            wgmma_m64n64k32_e4m3_kk(
-                &acc[0][0][0],
-                tile_descriptor(&a_tile[ko % 3][64 * wg][32 * kk], 0, 1024),
-                tile_descriptor(&b_tile[ko % 3][0][32 * kk], 0, 1024));
+            wgmma_m64n64k32_e4m3_kk(&acc[0][0][0], a_tile_at_0 + 2 * kk, b_tile_at_0 + 2 * kk);
         products_end_32(&acc[0][0][0]);
     }
     #pragma unroll

@@ -112,12 +112,12 @@ def test_with_roles_groups_of_warps_do_not_meet_in_the_loop() -> None:
     assert "wait_group is injected" not in log, log
     assert "serialized" not in log, log
     assert "setmaxnreg.inc.sync.aligned.u32 232" in text
-    assert text.count("bar.sync 1, 256;") == 1, "for the tile of queries, which threads store"
+    assert text.count("bar.sync 1, 256;") == 3, "for queries, which threads store, and for results in their place"
     assert re.search(r"\n +const int t = n / 64 - ", text), "the last product is no loop"
     loop = text[text.rindex("for (int t = 1") :]
     order = ["ring_wait(&k_tile_ring", "_kk(", "ring_wait(&v_tile_ring", "_rj(", "products_done_1_32(",
-             "ring_free(&k_tile_free", "fast_exp2", "products_behind(part[0] + part[1])", "products_done_32(",
-             "ring_free(&v_tile_free"]  # fmt: skip
+             "ring_free_group(&k_tile_free", "fast_exp2", "products_behind(part[0] + part[1])", "products_done_32(",
+             "ring_free_group(&v_tile_free"]  # fmt: skip
     places = [loop.index(word) for word in order]
     assert places == sorted(places)
 

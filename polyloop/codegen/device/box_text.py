@@ -37,8 +37,8 @@ def box_block(expressions: Expressions, statement: Statement, context: Context) 
     """Return the calls of a statement of a copy engine."""
     calls = _Calls(expressions, statement, context)
     match statement.action:
-        case OpenRings(rings, warps):
-            return tuple(calls.opening(rings, warps))
+        case OpenRings(rings, frees):
+            return tuple(calls.opening(rings, frees))
         case FreeSlot() as freed:
             return (calls.freeing(freed),)
         case AwaitBox() as wait:
@@ -61,20 +61,23 @@ class _Calls:
         self.scope = expressions.scope
         self.functions = self.scope.language.need(Boxes)
 
-    def opening(self, rings: Sequence[tuple[str, int]], warps: int) -> Iterator[Call]:
-        """Yield the initializations of rings, with phases that *warps* end, if there are any."""
+    def opening(self, rings: Sequence[tuple[str, int]], frees: int) -> Iterator[Call]:
+        """Yield the initializations of rings, with phases that end when slots have been freed *frees* times, if any."""
         for ring, slots in rings:
             place, count = self._place(ring, 0), c.integer(slots)
-            if warps:
+            if frees:
                 functions = self.scope.language.need(Roles)
-                yield self._call("ring_open_free", functions.open, place, count, c.integer(warps))
+                yield self._call("ring_open_free", functions.open, place, count, c.integer(frees))
             else:
                 yield self._call("ring_open", self.functions.open, place, count)
 
     def freeing(self, freed: FreeSlot) -> Call:
-        """Return the end of a warp's use of a slot."""
+        """Return the end of the use of a slot by a warp, or by a group of four."""
         functions = self.scope.language.need(Roles)
-        made = self._call("ring_free", functions.free, self._place(freed.ring, freed.slot))
+        name, lines = "ring_free", functions.free
+        if freed.is_of_group:
+            name, lines = "ring_free_group", functions.free_of_group
+        made = self._call(name, lines, self._place(freed.ring, freed.slot))
         return replace(made, instruction=self.statement.instruction)
 
     def waiting(self, wait: AwaitBox) -> Call:

@@ -499,9 +499,9 @@ class Roles(Entry):
     Attributes
     ----------
     open
-        The function that initializes the slots of a ring that warps free.
-    free
-        The function by which a warp frees a slot.
+        The function that initializes the slots of a ring that are freed some times.
+    free, free_of_group
+        The functions by which a warp frees a slot, and one thread of a group of four warps for all of them.
     barrier
         Statement by which the threads of a role wait for each other: a format with the field ``{threads}``.
     fewer, more
@@ -514,6 +514,7 @@ class Roles(Entry):
     hint = 'generate code for a device that has them: CudaTarget("sm_90a"), or leave out pl.assign_roles'
     open: Sequence[str]
     free: Sequence[str]
+    free_of_group: Sequence[str]
     barrier: str
     fewer: str
     more: str

@@ -14,16 +14,15 @@ from itertools import repeat
 from math import prod
 from typing import Final
 
-import islpy as isl
 import pymbolic.primitives as p
 
 from polyloop.codegen.device.entries import MOST_PENDING, Boxes, Matrices, SharedMatrices
 from polyloop.codegen.device.helpers import helper_text
-from polyloop.codegen.device.shared_operands import GROUP_BYTES, SharedTile, shared_tile
-from polyloop.codegen.device.tensors import Operand
+from polyloop.codegen.device.shared_operands import GROUP_BYTES, SharedTile, at_zero, distance, shared_tile
+from polyloop.codegen.device.tensors import Operand, reach_of
 from polyloop.codegen.expressions.conversions import bits
 from polyloop.codegen.expressions.expressions import Expressions
-from polyloop.codegen.expressions.linear import condition_text
+from polyloop.codegen.expressions.linear import condition_text, form_text
 from polyloop.codegen.loops.bounds import minimal
 from polyloop.codegen.loops.context import Context
 from polyloop.codegen.loops.rows import pieces_of, tightened
@@ -37,21 +36,17 @@ from polyloop.errors import CodegenError, Diagnostic
 from polyloop.expr.dtypes import DType, is_integer, is_narrow
 from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.rewrite import substitute
-from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.intrinsic import BUILT_IN, MatrixIntrinsic, Part
 from polyloop.kernel.tree import Group
 from polyloop.mapping.contiguity import Lanes, why_not_wide
 from polyloop.mapping.mixed_radix import Digit
-from polyloop.memo import memoised
 from polyloop.poly.affine import Affine, affine_of, to_expression
-from polyloop.poly.sets import map_from_forms
 from polyloop.schedule.plan import Share, Statement, Tensor
 from polyloop.schedule.storage import Storage
 
 __all__ = ["group_of_products", "matrix_block", "publication"]
 
-_SET: Final = isl.dim_type.set
 _ROWS: Final = 8
 """Rows of the matrices that ``ldmatrix`` loads; each has 16 bytes."""
 _ROW_BYTES: Final = 16
@@ -236,14 +231,20 @@ class _Printer:
         results = c.Unary(c.ADDRESS, self.accumulator(0))
         is_held = self.is_held(self.a)
         tiles = [self.shared_operand(operand) for operand in (self.a, self.b)[is_held:]]
-        along = [tile.along for tile, _ in tiles]
+        along = [tile.along for tile, _, _ in tiles]
         function = self.define(
             f"{self.intrinsic.name}_{'r' * is_held}{''.join(along)}",
             shared.multiply_rows(self.intrinsic, *along) if is_held else shared.multiply(self.intrinsic, *along),
         )
         describe = self.define("tile_descriptor", shared.descriptor)
-        places: list[Code] = [
-            c.Apply(describe, (place, c.integer(tile.panels), c.integer(tile.rows))) for tile, place in tiles]
+        places = list[Code]()
+        for operand, (tile, place, further) in zip((self.a, self.b)[is_held:], tiles, strict=True):
+            described: Code = c.Apply(describe, (place, c.integer(tile.panels), c.integer(tile.rows)))
+            if further is not None:  # a descriptor begins with the address [16 bytes]
+                base = self.scope.names.fresh(f"{operand.array}_at")
+                yield Declare(f"const {shared.descriptor[0].partition(' (')[0]}", base, (), described)
+                described = c.binary(c.PLUS, c.Name(base), further)
+            places.append(described)
         if is_held:
             self.scope.values.pop(f"{self.statement.name}#a", None)  # iterations that stand side by side have their own
             name, loops = self.fragment("a"), self.a.loops
@@ -274,8 +275,12 @@ class _Printer:
         own = [(x, n) for x, n in self.tensor.loops if (x, n) not in self.both]
         return self.nested(own, [Call(c.Apply(function, (c.Unary(c.ADDRESS, self.accumulator(0)),)), self.id)])
 
-    def shared_operand(self, operand: Operand) -> tuple[SharedTile, Code]:
-        """Return the layout of an operand in shared memory, and the address of its first element."""
+    def shared_operand(self, operand: Operand) -> tuple[SharedTile, Code, Code | None]:
+        """Return the layout of an operand in shared memory, and the address of its first element.
+
+        The third result is None, or a distance [16 bytes], with the loops around the instruction, from an address
+        without them.
+        """
         storage = self.shared(operand)
         if storage is None:
             where = f"'{operand.array}' is not in shared memory, or shares its place there"
@@ -284,7 +289,12 @@ class _Printer:
         if not isinstance(tile, SharedTile):
             raise self.refused(*tile)
         self.scope.findings.aligned[operand.array] = GROUP_BYTES
-        return tile, c.Unary(c.ADDRESS, self.expressions.unswizzled(self.moved(operand.element, {}), self.context))
+        element = self.moved(operand.element, {})
+        further = distance(element, storage, [x for x, _ in self.tensor.loops])
+        if further is not None:
+            element = at_zero(element, further)
+        place = c.Unary(c.ADDRESS, self.expressions.unswizzled(element, self.context))
+        return tile, place, None if further is None else form_text(further, self.scope, self.context)
 
     def check_results(self, count: int) -> None:
         """Raise an error unless the results of a thread are neighbours, in the order of the registers."""
@@ -505,7 +515,7 @@ class _Printer:
 
     def reach(self, operand: Operand) -> Statement:
         """Return a statement whose domain has the elements in terms, over ``"#i"`` to ``"#k"`` and other dimensions."""
-        return _reach(self.tensor, operand.name)
+        return reach_of(self.tensor, operand.name)
 
     def forms(self, parts: Sequence[Part]) -> dict[str, Affine]:
         """Return the subscripts i, j and k as sums of digits of the lane, with contiguous digits merged."""
@@ -576,21 +586,3 @@ class _Printer:
 
 def _box(dim: str, extent: int) -> tuple[Affine, Affine]:
     return Affine(((dim, 1),), 0), Affine(((dim, -1),), extent - 1)
-
-
-@memoised
-def _reach(tensor: Tensor, name: str) -> Statement:
-    """Return the result of :meth:`_Printer.reach` for the operand called *name*."""
-    original = tensor.original
-    operand, other = (Operand(one, tensor) for one in (name, "b" if name == "a" else "a"))
-    axes = sorted({part.axis for part in operand.parts})
-    gone = {dim for pairs in tensor.product.axes.values() for dim, _ in pairs}
-    gone |= {x for x, _ in other.loops} - {x for x, _ in operand.loops}
-    kept = tuple(dim for dim in original.dims if dim not in gone)
-    sums = [Affine.make([(dim, c) for dim, c in tensor.product.axes[axis]]) for axis in axes]
-    images = [*map(Affine.variable, kept), *sums]
-    names = (*kept, *(f"#{axis}" for axis in axes))
-    domain = map_from_forms(original.domain, original.dims, images).range()
-    for number, dim in enumerate(names):
-        domain = domain.set_dim_name(_SET, number, dim)
-    return replace(original, dims=names, domain=domain.coalesce())

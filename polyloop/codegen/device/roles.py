@@ -8,7 +8,8 @@
     for k: {wait k; free slot k + 2; use k}                   by the others
 
 That each side then is in order, and that none waits for ever, is shown in :mod:`polyloop.sync.roles`.  A slot is freed
-as often as it is filled: both have the instances of the start, and each warp of the others executes all of them.
+as often as it is filled: both have the instances of the start, and each warp of the others executes all of them.  One
+warp frees it for a group of four where nothing but their products uses the tile: ``slot_users``.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import pymbolic.primitives as p
 
 from polyloop.codegen.device.box_times import mates_of
 from polyloop.codegen.device.entries import Roles
+from polyloop.codegen.device.slot_users import groups_that_free
 from polyloop.codegen.language import Language
 from polyloop.errors import CodegenError, Diagnostic
 from polyloop.expr.nodes import Expression, array_name
@@ -35,7 +37,7 @@ from polyloop.poly.sets import constant_bounds, preimage
 from polyloop.schedule.copy_engine import AwaitBox, AwaitStores, Crew, FreeSlot, OpenRings, StartBox, Watch
 from polyloop.schedule.plan import Launch, Schedule, Share, Statement, Tensor
 from polyloop.schedule.storage import Storage
-from polyloop.sync.roles import WARP
+from polyloop.sync.roles import WARP, WARPGROUP
 
 __all__ = ["with_roles"]
 
@@ -72,6 +74,7 @@ class _Division:
         self.rings, self.phases = dict[str, str](), dict[str, str]()
         self.storages = dict[str, Storage]()
         self.mates = mates_of(launch)
+        self.groups = groups_that_free(launch, crew.threads, statements, self.mates)
         sizes = {t.name: t.shape for t in launch.temporaries}
         copies = (statements[name] for name in runs((*launch.ahead, *launch.tree)))
         tiles = (array_name(copy.lhs) for copy in copies if isinstance(copy.action, StartBox))
@@ -94,11 +97,16 @@ class _Division:
         """Return the opening of the rings of a launch, and of those of free slots too."""
         first, *rest = launch.turns.opening
         assert isinstance(first, Run), "rings are opened first"
-        rings = tuple((name, self.storages[name].shape[0]) for name in self.rings.values())
-        name = f"{first.name} of free slots"
-        action = OpenRings(rings, self.crew.threads // WARP)
-        self.statements[name] = replace(self.statements[first.name], name=name, action=action)
-        return (first, Run(name), *rest)
+        opened = [first]
+        for is_of_group, threads in ((False, WARP), (True, WARPGROUP)):
+            rings = tuple((ring, self.storages[ring].shape[0]) for tile, ring in self.rings.items()
+                          if (tile in self.groups) == is_of_group)  # fmt: skip
+            if rings:
+                name = f"{first.name} of slots that {threads} threads free"
+                action = OpenRings(rings, self.crew.threads // threads)
+                self.statements[name] = replace(self.statements[first.name], name=name, action=action)
+                opened.append(Run(name))
+        return (*opened, *rest)
 
     def watch(self, watch: Watch) -> Watch:
         """Return the role of a thread that copies, with its tree."""
@@ -133,7 +141,7 @@ class _Division:
                 out.append(loop)
             elif isinstance(node, Run) and isinstance(start := self.statements[node.name].action, StartBox):
                 name, statement = f"{node.name} frees", _on_no_thread(self.statements[node.name])
-                action = FreeSlot(self.rings[array_name(statement.lhs)], start.slot)
+                action = self.free(array_name(statement.lhs), start.slot)
                 self.statements[name] = replace(statement, name=name, action=action)
                 out.append(Run(name))
             else:
@@ -202,14 +210,14 @@ class _Division:
         begun = use.domain.lower_bound_val(_SET, position, low + late)
         shifted = [Affine.variable(x).add(Affine((), late * (x == loop.iname))) for x in use.dims]
         last = use.domain.subtract(preimage(use.domain, use.dims, shifted)).coalesce()
-        behind, end, ring = f"{free.name} behind", f"{free.name} at the end", self.rings[tile]
+        behind, end = f"{free.name} behind", f"{free.name} at the end"
         self.statements[behind] = replace(free, name=behind, domain=begun)
-        self.statements[end] = replace(free, name=end, domain=last, action=FreeSlot(ring, use.action.slot))
+        self.statements[end] = replace(free, name=end, domain=last, action=self.free(tile, use.action.slot))
         outer, dims = use.domain.project_out(_SET, position, 1), tuple(x for x in use.dims if x != loop.iname)
         opened: list[Node] = []
-        for slot in range(self.storages[ring].shape[0]):
+        for slot in range(self.storages[self.rings[tile]].shape[0]):
             name = f"{free.name} of slot {slot}"
-            self.statements[name] = replace(free, name=name, dims=dims, domain=outer, action=FreeSlot(ring, slot))
+            self.statements[name] = replace(free, name=name, dims=dims, domain=outer, action=self.free(tile, slot))
             opened.append(Run(name))
         body = tuple(Run(behind) if n == frees[0] else node for n, node in enumerate(loop.body))
         out: list[Node] = []
@@ -235,6 +243,10 @@ class _Division:
         is_known = not apart.terms and used[0].terms == ((iname, 1),) and low is not None and stride == 1
         is_known = is_known and alike.is_subset(use.domain)
         return used[1] - apart.const if is_known and 0 <= apart.const <= used[1] else None
+
+    def free(self, tile: str, slot: Expression) -> FreeSlot:
+        """Return the end of the use of a slot of *tile*."""
+        return FreeSlot(self.rings[tile], slot, tile in self.groups)
 
     def is_free(self, node: Node, tile: str) -> bool:
         """Return True if a node frees a slot of *tile*."""

@@ -7,20 +7,25 @@ the other subscript (16-bit elements only).  Pieces of 16 bytes are permuted by 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+import pymbolic.primitives as p
 
 from polyloop.codegen.device.tensors import Operand
+from polyloop.expr.rewrite import substitute
 from polyloop.kernel.swizzle import Swizzle
 from polyloop.poly.affine import Affine, Floor, affine_of
 from polyloop.poly.sets import constant_bounds
 from polyloop.schedule.plan import Statement
 from polyloop.schedule.storage import Storage
 
-__all__ = ["GROUP_BYTES", "ROW_BYTES", "SharedTile", "names_in", "own_value", "row_swizzle", "shared_tile"]
+__all__ = [
+    "GROUP_BYTES", "ROW_BYTES", "SharedTile", "at_zero", "distance", "names_in", "own_value", "row_swizzle",
+    "shared_tile",
+]  # fmt: skip
 
 ROW_BYTES: Final = 128
 _PIECE_BYTES: Final = 16
@@ -85,6 +90,33 @@ def shared_tile(operand: Operand, storage: Storage) -> SharedTile | tuple[str, s
         if bytes_apart % (_PIECE_BYTES if is_in_row and along == depth else GROUP_BYTES):
             return f"a tile of '{name}' begins {bytes_apart} bytes after another, inside of a group of rows", hint
     return SharedTile(along, *steps)
+
+
+def distance(element: p.Subscript, storage: Storage, loops: Sequence[str]) -> Affine | None:
+    """Return the distance of an element of a tile from that in the first iterations of *loops* [16 bytes].
+
+    None if it is the same in all of them, or no such sum.
+    """
+    bytes_apart = dict[str, int]()
+    for index, stride in zip(element.index_tuple, storage.distances, strict=True):
+        form = affine_of(index)
+        if form is None:
+            return None
+        for var, coefficient in form.terms:
+            if isinstance(var, str) and var in loops:
+                bytes_apart[var] = bytes_apart.get(var, 0) + coefficient * stride * storage.dtype.itemsize
+            elif not names_in(var).isdisjoint(loops):
+                return None
+    if any(number % _PIECE_BYTES for number in bytes_apart.values()):
+        return None
+    return Affine.make([(var, number // _PIECE_BYTES) for var, number in bytes_apart.items()]) if bytes_apart else None
+
+
+def at_zero(element: p.Subscript, further: Affine) -> p.Subscript:
+    """Return an element for the first iterations of the loops in *further*."""
+    found = substitute(element, {str(var): 0 for var, _ in further.terms})
+    assert isinstance(found, p.Subscript), "an element stays one"
+    return found
 
 
 def row_swizzle(size: int) -> Swizzle:

@@ -31,8 +31,10 @@ from polyloop.kernel.tags import InameTag, Unroll, Vectorize
 from polyloop.kernel.tree import Barrier, Group, Loop, Run, Scope, Tree, has_barrier, runs
 from polyloop.kernel.tree import Node as TreeNode
 from polyloop.mapping.mixed_radix import Digit
+from polyloop.memo import memoised
+from polyloop.poly.affine import Affine
 from polyloop.poly.axes import is_axis
-from polyloop.poly.sets import constant_bounds, insert_dims
+from polyloop.poly.sets import constant_bounds, insert_dims, map_from_forms
 from polyloop.schedule.plan import (
     AwaitProducts,
     Product,
@@ -44,7 +46,7 @@ from polyloop.schedule.plan import (
 )
 from polyloop.schedule.storage import Storage
 
-__all__ = ["Operand", "with_matrices"]
+__all__ = ["Operand", "reach_of", "with_matrices"]
 
 _SET: Final = isl.dim_type.set
 
@@ -63,6 +65,24 @@ class Operand:
         self.array = array_name(self.element)
         used = variables(self.element)
         self.loops = [(x, n) for x, n in tensor.loops if x in used]
+
+
+@memoised
+def reach_of(tensor: Tensor, name: str) -> Statement:
+    """Return the statement of a product with the subscripts of the operand called *name* in place of its own loops."""
+    original = tensor.original
+    operand, other = (Operand(one, tensor) for one in (name, "b" if name == "a" else "a"))
+    axes = sorted({part.axis for part in operand.parts})
+    gone = {dim for pairs in tensor.product.axes.values() for dim, _ in pairs}
+    gone |= {x for x, _ in other.loops} - {x for x, _ in operand.loops}
+    kept = tuple(dim for dim in original.dims if dim not in gone)
+    sums = [Affine.make([(dim, c) for dim, c in tensor.product.axes[axis]]) for axis in axes]
+    images = [*map(Affine.variable, kept), *sums]
+    names = (*kept, *(f"#{axis}" for axis in axes))
+    domain = map_from_forms(original.domain, original.dims, images).range()
+    for number, dim in enumerate(names):
+        domain = domain.set_dim_name(_SET, number, dim)
+    return replace(original, dims=names, domain=domain.coalesce())
 
 
 def with_matrices(schedule: Schedule, language: Language) -> Schedule:

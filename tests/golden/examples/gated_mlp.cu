@@ -126,7 +126,7 @@ static __device__ __forceinline__ unsigned long long tile_descriptor(
     unsigned int panels,
     unsigned int rows)
 {
-    const unsigned int place = (unsigned int)__cvta_generic_to_shared(tile) & 0x3ffffu;
+    const unsigned int place = (unsigned int)__cvta_generic_to_shared(tile);  // less than 1 << 18
     return place >> 4
         | (unsigned long long)(panels >> 4) << 16
         | (unsigned long long)(rows >> 4) << 32
@@ -302,14 +302,14 @@ extern "C" __global__ void __launch_bounds__(128) gated_mlp(
                     64 * bx,
                     64 * ko + 128);
             }
+            const unsigned long long a_tile_at =
+                tile_descriptor(&a_tile[ko % 4][64 * wg][0], 0, 1024);
+            const unsigned long long b_tile_at = tile_descriptor(&b_tile[ko % 4][0][0], 0, 1024);
             products_begin();  // product_gate
             #pragma unroll
             for (int kk = 0; kk < 4; ++kk)
                 // product_gate
-                wgmma_m64n64k16_bf16_kj(
-                    &acc[0][0][0],
-                    tile_descriptor(&a_tile[ko % 4][64 * wg][16 * kk], 0, 1024),
-                    tile_descriptor(&b_tile[ko % 4][16 * kk][0], 0, 1024));
+                wgmma_m64n64k16_bf16_kj(&acc[0][0][0], a_tile_at + 2 * kk, b_tile_at + 128 * kk);
             products_commit();
             products_wait_1();
             if (tx == 0 && 64 * ko + 135 < p) {
@@ -321,14 +321,15 @@ extern "C" __global__ void __launch_bounds__(128) gated_mlp(
                     64 * bx,
                     64 * ko + 128);
             }
+            const unsigned long long a_tile_at_0 =
+                tile_descriptor(&a_tile[ko % 4][64 * wg][0], 0, 1024);
+            const unsigned long long up_tile_at = tile_descriptor(&up_tile[ko % 4][0][0], 0, 1024);
             products_begin();  // product_up
             #pragma unroll
             for (int kk = 0; kk < 4; ++kk)
                 // product_up
                 wgmma_m64n64k16_bf16_kj(
-                    &acc_0[0][0][0],
-                    tile_descriptor(&a_tile[ko % 4][64 * wg][16 * kk], 0, 1024),
-                    tile_descriptor(&up_tile[ko % 4][16 * kk][0], 0, 1024));
+                    &acc_0[0][0][0], a_tile_at_0 + 2 * kk, up_tile_at + 128 * kk);
             products_commit();
             products_wait_1();
         }
