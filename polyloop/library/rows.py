@@ -19,6 +19,10 @@ _BYTES: Final = 16
 """Bytes that a thread loads or stores at once, at most."""
 
 
+_BITS: Final = "1.44269504"
+"""The binary logarithm of e: the device has an instruction for powers of 2 alone."""
+
+
 def _computed(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the type of sums: float32 for 16-bit types."""
     return np.dtype(np.float32) if dtype.itemsize < 4 else dtype
@@ -31,14 +35,16 @@ def softmax_program(dtype: Any = np.float32) -> pl.LoopKernel:
     far below that of their results.
     """
     element = to_dtype(dtype)
-    wide, own = _computed(element), "   {precision=fast}" if element.itemsize < 4 else ""
+    wide, own, power = _computed(element), "", "exp(cast({wide}, row[k]) - top)"
+    if element.itemsize < 4:
+        own, power = "   {precision=fast}", f"exp2((cast({{wide}}, row[k]) - top)*{_BITS})"
     return pl.make_kernel(
         "{[i, k]: 0 <= i < m and 0 <= k < n}",
         f"""
         for i
             <> row[k] = x[i, k]
             <> top = max(k, cast({wide}, row[k]))
-            <> power[k] = exp(cast({wide}, row[k]) - top){own}
+            <> power[k] = {power.format(wide=wide)}{own}
             <> scale = 1/sum(k, power[k]){own}
             y[i, k] = power[k]*scale{own}
         end
@@ -163,6 +169,64 @@ _SHARED: Final = 224 * 1024
 """Shared memory of a block on Hopper, less what sums of threads need [bytes]."""
 
 
+def in_turns(
+    program: pl.LoopKernel, threads: int, clusters: int, blocks: int, stages: int, *, n: int, kept: bool = False,
+) -> pl.LoopKernel:  # fmt: skip
+    """Return *program* with as many clusters as run at once, each of which takes one row after the other.
+
+    ::
+
+        # before
+        for i:  row[k] = x[i, k];  ..;  y[i, k] = ..
+        # after
+        each cluster, each block of it, with a part of each row:
+            for turn:                                   # i = turn*clusters + cluster
+                x_row[(turn + stages - 1) % stages, ..] = x[..]         # on its way, for a later turn
+                row[step, lane] = x_row[turn % stages, ..]
+                ..                                      # sums and maxima of the threads of all blocks together
+                for step, lane:  y[i, ..] = ..
+
+    Copies of the next rows keep the memory busy while threads combine what they have, and store.
+
+    Parameters
+    ----------
+    clusters
+        Those that run at once: with more, the others begin when all rows of the first ones are done.
+    stages
+        Rows in the shared memory of a cluster, of which one is in use.
+    kept
+        Whether what all rows are multiplied by, or added to, stays in shared memory from the first turn to the last.
+    """
+    size = _size(program)
+    vec, held = _vector(program, n), [*_held(program)]
+    others = [argument.name for argument in program.arguments if argument.name in ("gamma", "beta")] if kept else []
+    most = blocks * (_SHARED // (size * (stages + len(others))))
+    knl = pl.fix_parameters(pl.assume(program, f"n <= {most}"), n=n)
+    for name in held[1:] if size < 4 else ():  # two instructions an element cost less than registers for float32
+        knl = recomputed(knl, name)
+    held = [*_held(knl)]
+    knl = pl.split_iname(knl, "i", clusters, outer_iname="turn", inner_iname="cluster", inner_tag="g.0")
+    knl = pl.split_iname(knl, "k", vec, outer_iname="part", inner_iname="lane", inner_tag="vec" if vec > 1 else "unr")
+    parts = -(-n // (vec * blocks))
+    if blocks > 1:
+        knl = pl.split_iname(knl, "part", parts, outer_iname="block", outer_tag="c.0", inner_iname="part_in")
+    knl = pl.split_iname(
+        knl, "part" if blocks == 1 else "part_in", threads, outer_iname="step", outer_tag="unr", inner_iname="t",
+        inner_tag="l.0",
+    )  # fmt: skip
+    for name in held:  # [block, step, thread, lane], of which each thread has its own
+        knl = pl.split_array_axis(knl, name, 0, vec)
+        knl = knl if blocks == 1 else pl.split_array_axis(knl, name, 0, parts)
+        knl = pl.split_array_axis(knl, name, 0 if blocks == 1 else 1, threads)
+    around = "cluster" if blocks == 1 else "cluster, block"
+    for array, outer in (*((name, around) for name in others), ("x", f"turn, {around}")):
+        knl = pl.add_prefetch(
+            knl, array, "step, t, lane", temporary_name=f"{array}_row", temporary_address_space="local",
+            vec=vec if vec > 1 else None, fetch_outer_inames=outer,
+        )  # fmt: skip
+    return pl.pipeline(knl, "turn", stages, producers="x_row", via="cp.async")
+
+
 def in_passes(program: pl.LoopKernel, threads: int, vec: int = 1) -> pl.LoopKernel:
     """Return *program* with a block a row, which is read anew for each sum: for rows of any length."""
     knl = program if vec == 1 else pl.assume(program, f"n mod {vec} = 0")
@@ -180,8 +244,12 @@ def recomputed(knl: pl.LoopKernel, name: str) -> pl.LoopKernel:
 
 def _vector(program: pl.LoopKernel, n: int) -> int:
     """Return the number of elements of a row of *n* that are loaded at once."""
-    sizes = [argument.dtype.itemsize for argument in program.arguments if argument.name == "x" and argument.dtype]
-    return gcd(n, _BYTES // sizes[0])
+    return gcd(n, _BYTES // _size(program))
+
+
+def _size(program: pl.LoopKernel) -> int:
+    """Return the size of an element of the rows [bytes]."""
+    return next(argument.dtype.itemsize for argument in program.arguments if argument.name == "x" and argument.dtype)
 
 
 def _schedules(program: pl.LoopKernel) -> dict[str, Any]:

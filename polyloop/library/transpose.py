@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache, partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -61,6 +61,43 @@ def in_tiles(knl: pl.LoopKernel, tile: int, rows: int, vec: int = 1) -> pl.LoopK
     return pl.add_prefetch(knl, "a", swept, temporary_name="tile", vec=vec if vec > 1 else None, pad=1)
 
 
+def in_whole_sectors(knl: pl.LoopKernel, rows: int, columns: int, threads: int, *, m: int) -> pl.LoopKernel:
+    """Return the transpose of *m* rows by tiles whose rows of b begin where a sector of 32 bytes does.
+
+    ::
+
+        # before
+        for i, j:  b[i, j] = a[j, i]
+        # after
+        for i, jj:  b[i, jj - m*i mod 8] = a[jj - m*i mod 8, i]         # float32: sectors of 8 elements
+        each block: a tile of a, with 7 rows more, into shared memory, pieces of rows of b out of it
+
+    Where rows have no whole sectors, each begins at another place of one; tiles that are cut straight then leave a part
+    of a sector at both ends of each of their rows.
+
+    Parameters
+    ----------
+    rows, columns
+        Of a tile of b; *columns* is a multiple of 32.
+    threads
+        Of a block: a multiple of 32.
+    """
+    sizes = [argument.dtype.itemsize for argument in knl.arguments if argument.name == "b" and argument.dtype]
+    unit = _SECTOR // sizes[0]
+    knl = pl.fix_parameters(knl, m=m)
+    knl = pl.map_domain(knl, f"{{[i, j] -> [i, jj]: jj = j + ({m % unit}*i) mod {unit}}}")
+    knl = pl.split_iname(knl, "i", rows, outer_tag="g.1")
+    knl = pl.split_iname(knl, "i_inner", threads // 32, outer_tag="unr", inner_tag="l.1")
+    knl = pl.split_iname(knl, "jj", columns, outer_tag="g.0")
+    knl = pl.split_iname(knl, "jj_inner", 32, outer_tag="unr", inner_tag="l.0")
+    swept = ["i_inner_outer", "i_inner_inner", "jj_inner_outer", "jj_inner_inner"]
+    return pl.add_prefetch(knl, "a", swept, temporary_name="tile", pad=1)
+
+
+_SECTOR: Final = 32
+"""What a device writes to its memory at once [bytes]."""
+
+
 @cache
 def transpose(dtype: Any = np.float32, *, target: pl.Target | None = None, device: str | None = None) -> pl.Dispatcher:
     """Return the transpose ``b[i, j] = a[j, i]`` of matrices of any size.
@@ -90,4 +127,5 @@ def transpose(dtype: Any = np.float32, *, target: pl.Target | None = None, devic
         "tiles of 64": partial(in_tiles, base, 64, 8),
         "tiles of 64, 16 rows": partial(in_tiles, base, 64, 16),
         "tiles of 32": partial(in_tiles, base, 32, 8),
+        "tiles of 64, whole sectors": partial(in_whole_sectors, base, 64, 64, 256),
     }, target, device)  # fmt: skip

@@ -25,6 +25,7 @@ from polyloop.verification.register_operands import held_arrays
 
 __all__ = [
     "NO_MEETINGS",
+    "Meeting",
     "Requirement",
     "arrays_in_registers",
     "fewest_positions",
@@ -36,7 +37,25 @@ __all__ = [
 ]
 
 NO_CUTS: Final[Mapping[Block, Sequence[int]]] = {}
-NO_MEETINGS: Final[Mapping[str, Scope]] = {}
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """Barrier inside of a statement, which separates what is before it from what is behind.
+
+    Attributes
+    ----------
+    scope
+        The threads that meet.
+    passed
+        Statements of the same block with their places: each iteration that executes one of them passes the barrier.
+    """
+
+    scope: Scope
+    passed: Mapping[str, Block]
+
+
+NO_MEETINGS: Final[Mapping[str, Meeting]] = {}
 
 
 def shuffled_arrays(placement: Placement, limits: DeviceLimits) -> frozenset[str]:
@@ -94,11 +113,16 @@ class Requirement:
             return self.first < position <= self.second
         return not self.adjacent or position > self.first or position <= self.second
 
-    def met_within(self, child: int) -> bool:
-        """Return True if a barrier inside of statement *child* of the block meets the requirement."""
+    def met_within(self, child: int, meeting: Meeting) -> bool:
+        """Return True if the barrier inside of statement *child* of the block meets the requirement."""
+        if not _is_wide(meeting.scope, self):
+            return False
+        places = meeting.passed.values()
+        after_first = child > self.first and self.before in places
+        before_second = child < self.second and self.behind in places
         if not self.wraps:
-            return self.first < child < self.second
-        return child > self.first or child < self.second  # iterations in between need not execute it
+            return self.first < child < self.second and (after_first or before_second)
+        return after_first or before_second  # iterations in between need not execute it
 
     def met_inside(self, block: Block, position: int) -> bool:
         """Return True if a barrier in *block*, an inner loop of a child, meets the requirement.
@@ -198,7 +222,7 @@ def place_barriers(
     tree: Tree,
     wanted: Sequence[Requirement],
     cuts: Mapping[Block, Sequence[int]] = NO_CUTS,
-    meetings: Mapping[str, Scope] = NO_MEETINGS,
+    meetings: Mapping[str, Meeting] = NO_MEETINGS,
 ) -> Tree:
     """Return *tree* with barriers for the requirements *wanted* that no other barrier meets.
 
@@ -217,7 +241,7 @@ _Placed: TypeAlias = list[tuple[Block, int, Scope]]
 
 def _filled(
     nodes: Tree, prefix: Block, blocks: Mapping[Block, Sequence[Requirement]], cuts: Mapping[Block, Sequence[int]],
-    meetings: Mapping[str, Scope],
+    meetings: Mapping[str, Meeting],
 ) -> tuple[Tree, _Placed]:  # fmt: skip
     """Return *nodes* with barriers, placed in inner loops first, and the list of all barriers in them."""
     inside: _Placed = []
@@ -230,7 +254,7 @@ def _filled(
     inner = [(n, node.name) for n, node in enumerate(nodes) if isinstance(node, Run)]
     middles = [(n, meetings[name]) for n, name in inner if name in meetings]
     scopes: dict[int, Scope] = {}
-    asked = [r for r in blocks.get(prefix, ()) if not any(_is_wide(s, r) and r.met_within(n) for n, s in middles)]
+    asked = [r for r in blocks.get(prefix, ()) if not any(r.met_within(n, middle) for n, middle in middles)]
     asked = [r for r in asked if not any(_serves(r, *barrier) for barrier in inside)]
     of_warp = [r for r in asked if r.scope is Scope.WARP]
     of_block = [r for r in asked if r.scope is Scope.BLOCK]

@@ -11,12 +11,13 @@ from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.tree import Scope, Tree
 from polyloop.mapping.thread_mapping import Placement
 from polyloop.poly.sets import project_onto
-from polyloop.schedule.barrier import idle_barriers, needs_of, place_barriers, requirements
+from polyloop.schedule.barrier import Meeting, idle_barriers, needs_of, place_barriers, requirements
 from polyloop.schedule.collective import Collective, collectives_of, reuse_requirements
 from polyloop.schedule.plan import Launch, Statement, Wait
 from polyloop.schedule.shapes import Shape, in_shapes, shapes_of
 from polyloop.schedule.turns import in_turns
 from polyloop.schedule.waits import reuse_waits, waits, with_reasons
+from polyloop.sync.host_loops import Block
 from polyloop.sync.launches import Cuts, launch_cuts
 from polyloop.sync.races import Need
 from polyloop.sync.roles import is_by_rings
@@ -56,9 +57,10 @@ class Synchronization:
         return {n: statements[n].lowered.instruction.id for n, found in self.collectives.items() if found.scratch}
 
     @cached_property
-    def meetings(self) -> dict[str, Scope]:
-        """Those of :attr:`users` that separate what is before from what is behind: each iteration executes them."""
-        return {n: self.collectives[n].scope for n in self.users if _is_always_passed(self.placement, n)}
+    def meetings(self) -> dict[str, Meeting]:
+        """The barriers inside of :attr:`users`."""
+        found = {n: _passed(self.placement, n) for n in self.users}
+        return {n: Meeting(self.collectives[n].scope, passed) for n, passed in found.items()}
 
 
 def synchronization_of(placement: Placement, limits: DeviceLimits) -> Synchronization:
@@ -139,8 +141,8 @@ def _ring_waits(sync: Synchronization) -> Iterator[Wait]:
             yield Wait(need.array, *ids, need.conflict.loop, need.scope, by)
 
 
-def _is_always_passed(placement: Placement, name: str) -> bool:
-    """Return whether the statement *name* runs in each iteration of its loops in which anything of them runs.
+def _passed(placement: Placement, name: str) -> dict[str, Block]:
+    """Return the statements of a block, with their places, whose iterations all execute the statement *name* too.
 
     A sum under ``i < 2`` has no barrier for what two iterations behind do::
 
@@ -149,15 +151,19 @@ def _is_always_passed(placement: Placement, name: str) -> bool:
                 acc = sum_over_block(acc, partial);
             other = sum_over_block(other, partial_0);  // of i = 2 and i = 3: partial_0 needs a barrier in between
         }
+
+    Two sums of the same iterations have one for each other, also where a third statement, such as a copy that runs
+    iterations ahead, is executed in others.
     """
     places, placed = placement.program.places, placement.statements[name]
     if placed.lowered.is_conditional:
-        return False
+        return {}
     block = places[name][:-1]
     keep = [*placement.axes.group, *(entry for entry in block if isinstance(entry, str))]
     passed, assumptions = project_onto(placed.exact, placed.dims, keep), placement.program.kernel.assumptions
-    return all(
-        project_onto(other.exact, other.dims, keep).intersect_params(assumptions).is_subset(passed)
+    return {
+        number: places[number]
         for number, other in placement.statements.items()
-        if number != name and places[number][: len(block)] == block
-    )
+        if places[number][: len(block)] == block
+        and project_onto(other.exact, other.dims, keep).intersect_params(assumptions).is_subset(passed)
+    }

@@ -10,7 +10,7 @@ from typing import Final
 from polyloop.frozen import replace
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tree import Barrier, Loop, Node, Run, Scope, Tree
-from polyloop.schedule.barrier import NO_MEETINGS
+from polyloop.schedule.barrier import NO_MEETINGS, Meeting
 from polyloop.schedule.collective import Collective
 from polyloop.schedule.plan import Launch, Wait
 from polyloop.sync.races import Need
@@ -27,12 +27,11 @@ _WIDTH = {Scope.THREAD: -1, Scope.WARP: 0, Scope.BLOCK: 1, Scope.CLUSTER: 2, Sco
 
 
 def waits(
-    needs: Iterable[Need], launches: Sequence[Launch], meetings: Mapping[str, Scope] = NO_MEETINGS
+    needs: Iterable[Need], launches: Sequence[Launch], meetings: Mapping[str, Meeting] = NO_MEETINGS
 ) -> tuple[Wait, ...]:
     """Return the waits between the sides of each of *needs* in *launches*, equal ones once, with the widest scope.
 
-    Needs without a scope are races, which are reported elsewhere.  The statements *meetings* have a barrier inside, of
-    the scope that they have there.
+    Needs without a scope are races, which are reported elsewhere.  The statements *meetings* have a barrier inside.
     """
     homes = {name: number for number, launch in enumerate(launches) for name, _ in _paths(launch.tree)}
     known = [dict(_paths(launch.tree)) for launch in launches]
@@ -62,7 +61,7 @@ def waits(
 
 def reuse_waits(
     collectives: Mapping[str, Collective], users: Mapping[str, str], launches: Sequence[Launch],
-    meetings: Mapping[str, Scope],
+    meetings: Mapping[str, Meeting],
 ) -> Iterator[Wait]:
     """Yield the waits between two uses of the shared arrays of collectives, in loops.
 
@@ -73,7 +72,7 @@ def reuse_waits(
     users
         For each statement with a shared array, the id of its instruction.
     meetings
-        Statements with a barrier inside that each iteration passes, and its scope.
+        Statements with a barrier inside.
     """
     for position, launch in enumerate(launches):
         for name, path in _paths(launch.tree):
@@ -85,7 +84,7 @@ def reuse_waits(
                 depth = path.index(loops[-1]) + 1
                 block, own = _block(launch.tree, path[:depth]), path[depth]
                 others = [number for number in range(len(block)) if number != own]
-                by = _first_of(launch.tree, path[:depth], others, entry.scope, meetings)
+                by = _first_of(launch.tree, path[:depth], others, entry.scope, _passed_by(name, meetings))
                 by = by if by.by else _further_inside(launch.tree, (path, path), depth, entry.scope)
                 number = by.number(launches[: position + 1])
                 yield Wait(entry.scratch, users[name], users[name], loops[-1], entry.scope, by.by, number)
@@ -172,7 +171,7 @@ def _block(tree: Tree, path: Sequence[int | str]) -> Tree:
     return tree
 
 
-def _barrier(tree: Tree, paths: Mapping[str, Path], need: Need, meetings: Mapping[str, Scope]) -> _Found:
+def _barrier(tree: Tree, paths: Mapping[str, Path], need: Need, meetings: Mapping[str, Meeting]) -> _Found:
     """Return the barrier between the sides of *need*, if there is one."""
     assert need.scope is not None, "a race has no barrier"
     first, second = paths[need.conflict.first.name], paths[need.conflict.second.name]
@@ -187,11 +186,19 @@ def _barrier(tree: Tree, paths: Mapping[str, Path], need: Need, meetings: Mappin
     a, b = first[depth], second[depth]
     assert isinstance(a, int), "a path alternates positions and loops"
     assert isinstance(b, int), "a path alternates positions and loops"
-    near = [*range(a + 1, b)] if loop is None else [*range(a + 1, len(block)), *range(b)]
-    found = _first_of(tree, first[:depth], near, need.scope, meetings)
+    behind, before = need.conflict.first.name, need.conflict.second.name
+    sides = [(range(a + 1, b if loop is None else len(block)), _passed_by(behind, meetings)),
+             (range(b) if loop is not None else range(a + 1, b), _passed_by(before, meetings))]  # fmt: skip
+    tried = (_first_of(tree, first[:depth], near, need.scope, passed) for near, passed in sides)
+    found = next((one for one in tried if one.by), _Found())
     if not found.by and loop is not None and not need.conflict.adjacent:  # there are whole iterations in between
         found = _first_of(tree, first[:depth], range(len(block)), need.scope)
     return found if found.by else _further_inside(tree, (first, second), depth, need.scope)
+
+
+def _passed_by(name: str, meetings: Mapping[str, Meeting]) -> Mapping[str, Meeting]:
+    """Return those of *meetings* that each iteration passes that executes the statement *name*."""
+    return {statement: meeting for statement, meeting in meetings.items() if name in meeting.passed}
 
 
 def _further_inside(tree: Tree, sides: tuple[Path, Path], depth: int, scope: Scope) -> _Found:
@@ -208,7 +215,7 @@ def _further_inside(tree: Tree, sides: tuple[Path, Path], depth: int, scope: Sco
 
 
 def _first_of(
-    tree: Tree, prefix: Path, candidates: Iterable[int], scope: Scope, meetings: Mapping[str, Scope] = NO_MEETINGS
+    tree: Tree, prefix: Path, candidates: Iterable[int], scope: Scope, meetings: Mapping[str, Meeting] = NO_MEETINGS
 ) -> _Found:
     """Return the first of the nodes *candidates* of a block that is a barrier for *scope*, if there is one."""
     block, loop = _block(tree, prefix), prefix[-1] if prefix else None
@@ -216,8 +223,9 @@ def _first_of(
         node = block[position]
         if isinstance(node, Barrier) and not node.opens and _WIDTH[node.scope] >= _WIDTH[scope]:
             return _Found(_shown(node, block, position, loop), (*prefix, position))
-        if isinstance(node, Run) and node.name in meetings and _WIDTH[meetings[node.name]] >= _WIDTH[scope]:
-            return _Found(f"the {meetings[node.name].value} barrier within '{node.name}'")
+        met = meetings[node.name].scope if isinstance(node, Run) and node.name in meetings else None
+        if isinstance(node, Run) and met is not None and _WIDTH[met] >= _WIDTH[scope]:
+            return _Found(f"the {met.value} barrier within '{node.name}'")
     return _Found()
 
 

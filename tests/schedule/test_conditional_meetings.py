@@ -31,6 +31,30 @@ def _barriers(text: str) -> int:
     return len(re.findall("__syncthreads", body))
 
 
+def test_a_copy_ahead_does_not_part_two_sums() -> None:
+    """The copies of ``pipeline`` run in iterations of their own, in front of those of both sums."""
+    knl = pl.make_kernel(
+        "{[i, k, j]: 0 <= i < 40 and 0 <= k, j < 64}",
+        """
+        for i
+            <> total = sum(k, x[i, k])
+            <> squares = sum(k, x[i, k]*x[i, k])
+            y[i, j] = total*squares
+        end
+        """,
+        [pl.GlobalArg("x, y", np.int32, "40, 64"), pl.TemporaryVariable("total, squares", np.int32)],
+    )
+    knl = knl.tag_inames("k:l.0, j:l.0").add_prefetch("x", "k", temporary_name="row", temporary_address_space="local")
+    knl = knl.pipeline("i", 3, via="cp.async")
+    program = pl.generate_code(knl, target=pl.CudaTarget())
+    assert _barriers(program.device_code) == 0, program.device_code
+    x, y = np.random.default_rng(3).integers(-99, 99, (2, 40, 64)).astype(np.int32)
+    given = {"x": x, "y": y}
+    found = run_on_fibres(program, given)
+    assert agree(found)
+    np.testing.assert_array_equal(found["reverse"]["y"], pl.interpret(knl, **given)["y"])
+
+
 _CASES = [
     ("i < 2", "i >= 0", True),
     ("i >= 0", "i < 2", True),

@@ -204,6 +204,7 @@ REFUSALS: dict[str, tuple[Callable[[], pl.LoopKernel], Callable[[pl.LoopKernel],
     "parallel": (product, lambda k: pl.pipeline(k, "jo"), "iname-tagged"),
     "stages": (product, lambda k: pl.pipeline(k, "ko", 1), "bad-stages"),
     "registers": (product, lambda k: pl.pipeline(k, "ko", 3, via="registers"), "bad-stages"),
+    "one_place": (product, lambda k: pl.pipeline(k, "ko", 1, via="cp.async"), "bad-stages"),
     "way": (product, lambda k: pl.pipeline(k, "ko", via="cp_async"), "unknown-way"),
     "producer": (product, lambda k: pl.pipeline(k, "ko", producers="a_fetched"), "unknown-producer"),
     "nothing": (lambda: product(prefetch=False), lambda k: pl.pipeline(k, "ko"), "no-producer"),
@@ -299,6 +300,31 @@ def test_loops_of_all_kinds(via: str, stages: int) -> None:
     knl = rows(later, "y[r, i] = sum(k, 2*x[r, k, 31 - i])", "n, 32", "r:g.0, i:l.0")
     knl = pl.pipeline(knl, "k", stages, via=via)
     check(knl, {"x": x}, {"y": sums})
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_one_place_is_filled_anew_behind_its_uses(apart: bool) -> None:
+    """Copies for the next row begin when this one is in registers, and have arrived when that one begins."""
+    text = f"""
+        for k
+            <> row[i] = x[k, {"63 - i" if apart else "i"}]
+            <> total = sum(j, row[j])
+            y[k, i2] = row[i2]*total
+        end
+        """
+    data = [pl.GlobalArg("x, y", F, shape="n, 64"), pl.TemporaryVariable("row", F, shape=64), ...]
+    knl = pl.make_kernel("{[k, i, j, i2]: 0 <= k < n and 0 <= i, j, i2 < 64}", text, data, name="rows")
+    knl = pl.tag_inames(knl, "i:l.0, i2:l.0, j:l.0")
+    knl = pl.add_prefetch(knl, "x", "i", temporary_name="place", temporary_address_space="local")
+    knl = pl.pipeline(knl, "k", 1, via="cp.async")
+    assert knl.temporaries["place"].shape == (1, 64)
+    x = np.random.default_rng(5).integers(-4, 5, (5, 64)).astype(F)
+    check(knl, {"x": x}, {"y": (x[:, ::-1] if apart else x)*x.sum(1, keepdims=True)})
+    body = cuda(knl)
+    body = body[body.index("for (int k = 0") :]
+    assert body.index("cp_async_wait<0>") < body.index("row") < body.index("cp_async_4(") < body.index("total")
+    between = body[: body.index("cp_async_4(")].count("__syncthreads();")
+    assert between == (2 if apart else 0), "other threads read what a thread copies, or none does"
 
 
 def stencil() -> pl.LoopKernel:

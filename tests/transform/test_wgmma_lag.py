@@ -181,6 +181,12 @@ def test_a_stage_too_few(stages: int) -> None:
     assert error.value.found[0].notes[0].startswith("instance (i=0, j=0, k=")
 
 
+def test_one_place_is_read_while_products_run_on() -> None:
+    with pytest.raises(pl.TransformError) as error:
+        tiled(product(64, lag=1), 1)
+    assert error.value.codes == ("bad-stages",)
+
+
 def test_stages_that_leave_none_to_be_filled(golden: Golden) -> None:
     with pytest.raises(pl.TransformError) as error:
         tiled(product(64, lag=1), 2)

@@ -213,6 +213,8 @@ def _pipeline(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
         found["producers"] = (rng.choice(sorted(kernel.evaluations)),)
     if rng.random() < 0.3:
         found["window"] = rng.choice((0, 0, 1))
+    if via == "cp.async" and found["stages"] == 2 and rng.random() < 0.4:
+        found["stages"] = 1
     return found | ({"via": via} if via != "shared" else {})
 
 

@@ -101,8 +101,8 @@ class Pipeline(Transform):
 
     Notes
     -----
-    The loop begins ``stages - 1`` iterations earlier, less those of a lag, with producers alone: the prologue in
-    generated code. Barriers
+    The loop begins ``stages - 1`` iterations earlier (one with ``stages=1``), less those of a lag, with producers alone:
+    the prologue in generated code. Barriers
     and waits are derived from the result: with two stages there is one barrier in each iteration.  Source: Lam,
     "Software pipelining", PLDI 1988, https://doi.org/10.1145/53990.54022.
     """
@@ -121,7 +121,7 @@ class Pipeline(Transform):
             yield from wrong
             return
         for rotation in self._rotations(kernel):
-            if rotation.lag and rotation.distance < 1:
+            if rotation.lag and (rotation.distance < 1 or rotation.is_refilled):
                 yield _too_few(rotation)
                 return
             found = [*_rotation_violations(kernel, rotation), *_via_violations(kernel, rotation, Via(self.via))]
@@ -136,7 +136,7 @@ class Pipeline(Transform):
         elif self.window is not None and type(self.window) is not int:
             message = f"window={self.window!r} is not the number of an axis"
             yield Diagnostic("not-sliding", message, hints=("window=0 for the first axis of the buffers",))
-        elif type(self.stages) is not int or self.stages < (2 if self.window is None or self.via != "shared" else 1):
+        elif type(self.stages) is not int or self.stages < self._least():
             yield Diagnostic(
                 "bad-stages",
                 f"{self.stages!r} stages are no pipeline",
@@ -149,6 +149,12 @@ class Pipeline(Transform):
                 f"registers hold the values of one iteration ahead, and not of {self.stages - 1}",
                 hints=("stages=2, or via='cp.async' for copies that need no registers",),
             )
+
+    def _least(self) -> int:
+        """Return the fewest stages: one, where a buffer slides, or copies into it are started behind its uses."""
+        if self.window is not None:
+            return 1 if self.via == Via.SHARED.value else 2
+        return 1 if self.via == Via.CP_ASYNC.value else 2
 
     def _producer_violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         if self.producers is None:
@@ -276,6 +282,14 @@ def _rotation_violations(kernel: LoopKernel, rotation: Rotation) -> Iterator[Dia
                 f"'{rotation.buffer}' is filled inside loop '{rotation.iname}' and also read outside of it",
                 (f"'{instruction.id}' would not know which of its stages is meant",),
                 ("leave it out of the producers",),
+                sites=(instruction.site(),),
+            )
+        if rotation.buffer in instruction.reads and rotation.is_refilled and rotation.iname not in instruction.inames:
+            yield Diagnostic(
+                "bad-stages",
+                f"'{instruction.id}' reads the one place of '{rotation.buffer}' in all iterations of '{rotation.iname}'",
+                ("the next values would be copied there behind the whole reduction",),
+                ("stages=2: one place in use, and one on its way",),
                 sites=(instruction.site(),),
             )
     often = _repeated(kernel, filler, rotation.iname)

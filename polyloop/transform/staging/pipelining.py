@@ -57,7 +57,12 @@ class Rotation:
     @property
     def distance(self) -> int:
         """Prefetch distance [iterations]."""
-        return self.stages - 1 - self.lag
+        return 1 if self.is_refilled else self.stages - 1 - self.lag
+
+    @property
+    def is_refilled(self) -> bool:
+        """Whether the one place of the buffer is filled for the next iteration when this one has read it."""
+        return self.stages == 1 and self.window is None
 
 
 def moved_ahead(instruction: Instruction, iname: str, distance: int) -> Instruction:
@@ -196,6 +201,7 @@ def piped(kernel: LoopKernel, rotations: Sequence[Rotation], via: Via) -> LoopKe
                 kernel = _through_registers(kernel, rotation, old, ahead, first)
             case Via.CP_ASYNC | Via.TMA:
                 kernel = _asynchronous(kernel, rotation, old, ahead, first)
+                kernel = _refilled(kernel, rotation) if rotation.is_refilled else kernel
     for helper in helpers:
         kernel = _with(kernel, moved_ahead(kernel.instruction(helper), rotations[0].iname, rotations[0].distance))
     return kernel
@@ -272,6 +278,14 @@ def _asynchronous(
     arrival = replace(old, id=_fresh_id(kernel, f"arrival_{rotation.buffer}"), step=CopyStep.ARRIVAL)
     loops = copied_inames(kernel, old, rotation.iname)
     return _finished(_with(kernel, start), rotation, arrival, loops, first)
+
+
+def _refilled(kernel: LoopKernel, rotation: Rotation) -> LoopKernel:
+    """Return *kernel* with copies to the one place of a buffer that start behind all that reads it."""
+    start = kernel.instruction(rotation.producer)
+    others = [old for old in kernel.instructions if old is not start]
+    behind = 1 + max(n for n, old in enumerate(others) if rotation.buffer in old.reads)
+    return replace(kernel, instructions=(*others[:behind], start, *others[behind:]))
 
 
 def _finished(
