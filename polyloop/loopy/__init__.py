@@ -42,6 +42,7 @@ from polyloop.loopy.paths import install as _install
 from polyloop.loopy.steps import (
     auto_test_vs_ref,
     for_each_kernel,
+    remove_predicates_from_insn,
     split_array_dim,
     tag_array_axes,
     tag_inames,
@@ -118,6 +119,7 @@ __all__ = [
     "preprocess_program",
     "register_callable",
     "register_preamble_generators",
+    "remove_predicates_from_insn",
     "rename_callable",
     "set_caching_enabled",
     "set_options",

@@ -35,7 +35,7 @@ from polyloop.transform.staging.plan import Filling, Place, Plan, Temporary, fre
 from polyloop.transform.staging.staged import Staging
 from polyloop.transform.staging.uses import Use, find_uses
 
-__all__ = ["AddPrefetch"]
+__all__ = ["AddPrefetch", "subscript_forms"]
 
 
 def _subscripts(given: str | Sequence[str | Sequence[str]]) -> tuple[str, ...]:
@@ -196,7 +196,7 @@ class AddPrefetch(Staging):
         """Return the swept loops, and the loops around the copy."""
         sweep = self.sweep_inames
         if not sweep and self.compute_at is None:
-            sweep = tuple(dict.fromkeys(name for text in self.subscripts for name in self._along(kernel, text)))
+            sweep = self._swept(kernel)
         given = Place(sweep, self._outer(kernel, sweep), self.compute_at)
         return given.found(kernel, self.array, self._is_rule(kernel), self.temporary_address_space == "private")
 
@@ -228,25 +228,33 @@ class AddPrefetch(Staging):
         left = list(dict.fromkeys(use.instruction.id for use in uses if use.instruction.id not in missed))
         return " or ".join(f"id:{name}" for name in left) if missed and left else ""
 
-    def _along(self, kernel: LoopKernel, text: str) -> Iterator[str]:
-        """Yield the inames of reads along the whole axes of a subscript, without those that it names.
+    def _swept(self, kernel: LoopKernel) -> tuple[str, ...]:
+        """Return the inames of reads along whole axes; of reads with different ones, those of all reads."""
+        found = [names for text in self.subscripts for names in self._along(kernel, text)]
+        swept = dict.fromkeys(name for names in found for name in names)
+        if any({*swept} <= {*use.inames} for use in self._uses(kernel)):
+            return tuple(swept)
+        return tuple(name for name in swept if all(name in use.inames for use in self._uses(kernel)))
+
+    def _along(self, kernel: LoopKernel, text: str) -> Iterator[list[str]]:
+        """Yield, for each read, the inames along the whole axes of a subscript, without those that it names.
 
         Of reads in several places those count that agree with it along the other axes, if there are any.
         """
-        forms = _forms(kernel, text) or ()
+        forms = subscript_forms(kernel, text) or ()
         named = {name for form in forms if form is not None for name in form.names()}
         uses = [use.arguments for use in self._uses(kernel) if len(use.arguments) == len(forms)]
         meant = [found for found in uses if all(a in (None, b) for a, b in zip(forms, found, strict=True))]
         for found in meant or uses:
             for form, argument in zip(forms, found, strict=True):
                 if form is None:
-                    yield from sorted(argument.names() - named - {*kernel.parameters})
+                    yield sorted(argument.names() - named - {*kernel.parameters})
 
     def _subscript_violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         rank = self._rank(kernel)
         known = {*kernel.inames, *kernel.parameters}
         for text in self.subscripts:
-            forms = _forms(kernel, text)
+            forms = subscript_forms(kernel, text)
             if forms is None or len(forms) != rank or any(
                 form is not None and not form.names() <= known for form in forms
             ) or (None in forms and not whole_axes(kernel, self.array)):
@@ -270,7 +278,7 @@ class AddPrefetch(Staging):
             Filling(instruction, self.default_tag, self.dim_arg_names, self.vec),
             self.fetch_bounding_box,
             within=self.within or self._inside(kernel, place),
-            subscripts=tuple(forms for text in self.subscripts if (forms := _forms(kernel, text)) is not None),
+            subscripts=tuple(forms for text in self.subscripts if (forms := subscript_forms(kernel, text)) is not None),
         )
 
 
@@ -284,7 +292,7 @@ def _now(kernel: LoopKernel, expr: Expression) -> Expression:
     return expr
 
 
-def _forms(kernel: LoopKernel, text: str) -> tuple[Affine | None, ...] | None:
+def subscript_forms(kernel: LoopKernel, text: str) -> tuple[Affine | None, ...] | None:
     """Return the subscripts in *text* as affine forms, None for ``:``; None if they are none."""
     parts = [part.text.strip() for part in split_outside_brackets(Source.of(text), ",")]
     try:
