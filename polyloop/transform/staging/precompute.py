@@ -232,7 +232,7 @@ class Precompute(Staging):
 
     def _spread(self, kernel: LoopKernel) -> LoopKernel:
         """Return *kernel* with the swept inames in the value of the rule among its arguments."""
-        free = free_inames(kernel, self.rule)
+        free = free_inames(kernel, self.rule).difference(self.precompute_outer_inames or ())
         more = [name for name in self.sweep_inames if name in free]
         if not more:
             return kernel

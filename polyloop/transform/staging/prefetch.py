@@ -6,20 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, TypeAlias
 
-import pymbolic.primitives as p
-
 from polyloop.errors import Diagnostic, KernelError, unknown_name
 from polyloop.expr.names import tagged_name
-from polyloop.expr.nodes import Expression
 from polyloop.expr.parser import parse_expression
-from polyloop.expr.rewrite import substitute
 from polyloop.expr.source import Source, split_outside_brackets
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import is_thread
 from polyloop.poly.affine import Affine, affine_of
-from polyloop.transform.base import Applied, new_name_violations
+from polyloop.transform.base import new_name_violations
 from polyloop.transform.declare import Takes
-from polyloop.transform.loops.split import SplitIname
+from polyloop.transform.loops.split import with_parts
 from polyloop.transform.parameters import (
     ArrayName,
     DimTags,
@@ -282,21 +278,11 @@ class AddPrefetch(Staging):
         )
 
 
-def _now(kernel: LoopKernel, expr: Expression) -> Expression:
-    """Return *expr* with the inames that were split in terms of their parts."""
-    for step in kernel.trace:
-        split = step.transform if isinstance(step, Applied) else None
-        if isinstance(split, SplitIname) and split.split_iname not in kernel.inames:
-            value = p.Sum((p.Product((split.inner_length, p.Variable(split.outer))), p.Variable(split.inner)))
-            expr = substitute(expr, {split.split_iname: value})
-    return expr
-
-
 def subscript_forms(kernel: LoopKernel, text: str) -> tuple[Affine | None, ...] | None:
     """Return the subscripts in *text* as affine forms, None for ``:``; None if they are none."""
     parts = [part.text.strip() for part in split_outside_brackets(Source.of(text), ",")]
     try:
-        forms = [None if part == ":" else affine_of(_now(kernel, parse_expression(part))) for part in parts]
+        forms = [None if part == ":" else affine_of(with_parts(kernel, parse_expression(part))) for part in parts]
     except KernelError:
         return None
     return None if any(form is None and part != ":" for form, part in zip(forms, parts, strict=True)) else tuple(forms)
