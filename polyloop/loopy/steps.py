@@ -11,6 +11,7 @@ from typing import Any
 import pymbolic.primitives as p
 
 from polyloop.edge.calls import public
+from polyloop.errors import TransformError, warn
 from polyloop.expr.nodes import array_name
 from polyloop.expr.parser import parse_expression
 from polyloop.expr.printer import show
@@ -25,8 +26,8 @@ from polyloop.testing.auto_test import auto_test_vs_ref as _compared
 from polyloop.transform.instructions.instructions import find_instructions
 from polyloop.transform.registry import FUNCTIONS
 
-__all__ = ["auto_test_vs_ref", "for_each_kernel", "lifted", "remove_predicates_from_insn", "split_array_dim",
-           "tag_array_axes", "tag_inames", "tag_instructions"]
+__all__ = ["auto_test_vs_ref", "for_each_kernel", "lifted", "remove_predicates_from_insn", "set_instruction_priority",
+           "split_array_dim", "tag_array_axes", "tag_inames", "tag_instructions"]
 
 
 def lifted(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -157,6 +158,17 @@ def remove_predicates_from_insn(unit: Any, predicates: Any, insn_match: Any = No
             raise refused(f"remove_predicates_from_insn of some conditions of '{instruction.id}'",
                           f"name all of them: {left[0]} as well")  # fmt: skip
     return lifted(FUNCTIONS["remove_predicates_from_insn"])(unit, insn_match)
+
+
+def set_instruction_priority(unit: Any, insn_match: Any, priority: Any) -> Any:
+    """Set priorities as :func:`polyloop.set_instruction_priority` does; where nothing matches, a warning says so."""
+    try:
+        return lifted(FUNCTIONS["set_instruction_priority"])(unit, insn_match, priority)
+    except TransformError as error:
+        if error.codes != ("unknown-instruction",):
+            raise
+        warn("set_instruction_priority", error.kernel, [(str(insn_match), entry) for entry in error.found])
+        return unit
 
 
 def tag_array_axes(unit: Any, ary_names: Any, dim_tags: Any) -> Any:
