@@ -56,7 +56,7 @@ STATEMENTS = [
     ("def g(x):\n    y = y + x\n    return y\na[0] = g(1)", "read-before-write", "y", 3),
     ("def g(x):\n    return x + t\na[0] = g(1)\nt = 1", "read-before-write", "t", 3),
     ("if n > 3:\n    def g(x):\n        return x\na[0] = 1", "unsupported-statement", "def g(x):", 3),
-    ("def g(x, y=1):\n    return x\na[0] = 1", "unsupported-statement", "def g(x, y=1):", 2),
+    ("def g(*x):\n    return 1\na[0] = 1", "unsupported-statement", "def g(*x):", 2),
     ("n = 3", "not-assignable", "n", 2),
     ("a = 3", "not-assignable", "a", 2),
     ("for i in range(n):\n    i = 2", "assignment-to-iname", "i", 3),
