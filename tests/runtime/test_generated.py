@@ -70,6 +70,7 @@ def test_warnings_come_from_the_disk_as_well(on_disk: Path) -> None:
     assert noted() == noted()
 
 
+@pytest.mark.slow
 def test_a_process_that_finds_its_programs_imports_no_code_generation(on_disk: Path) -> None:
     script = ("import sys, numpy, polyloop as pl; knl = pl.make_kernel('{[i]: 0 <= i < n}', 'b[i] = 2*a[i]'); "
               "print(knl(a=numpy.arange(3.)).b, 'polyloop.codegen.generate' in sys.modules)")

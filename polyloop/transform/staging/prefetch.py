@@ -225,26 +225,25 @@ class AddPrefetch(Staging):
         return " or ".join(f"id:{name}" for name in left) if missed and left else ""
 
     def _swept(self, kernel: LoopKernel) -> tuple[str, ...]:
-        """Return the inames of reads along whole axes; of reads with different ones, those of all reads."""
-        found = [names for text in self.subscripts for names in self._along(kernel, text)]
-        swept = dict.fromkeys(name for names in found for name in names)
-        if any({*swept} <= {*use.inames} for use in self._uses(kernel)):
-            return tuple(swept)
-        return tuple(name for name in swept if all(name in use.inames for use in self._uses(kernel)))
+        """Return the inames of reads along whole axes; of reads with different ones, those around all of them."""
+        found = [entry for text in self.subscripts for entry in self._along(kernel, text)]
+        swept = dict.fromkeys(name for _, names in found for name in names)
+        common = tuple(name for name in swept if all(name in use.inames for use, _ in found))
+        return common or tuple(swept)
 
-    def _along(self, kernel: LoopKernel, text: str) -> Iterator[list[str]]:
-        """Yield, for each read, the inames along the whole axes of a subscript, without those that it names.
+    def _along(self, kernel: LoopKernel, text: str) -> Iterator[tuple[Use, list[str]]]:
+        """Yield reads with their inames along the whole axes of a subscript, without those that it names.
 
         Of reads in several places those count that agree with it along the other axes, if there are any.
         """
         forms = subscript_forms(kernel, text) or ()
         named = {name for form in forms if form is not None for name in form.names()}
-        uses = [use.arguments for use in self._uses(kernel) if len(use.arguments) == len(forms)]
-        meant = [found for found in uses if all(a in (None, b) for a, b in zip(forms, found, strict=True))]
-        for found in meant or uses:
-            for form, argument in zip(forms, found, strict=True):
-                if form is None:
-                    yield sorted(argument.names() - named - {*kernel.parameters})
+        uses = [use for use in self._uses(kernel) if len(use.arguments) == len(forms)]
+        meant = [use for use in uses if all(a in (None, b) for a, b in zip(forms, use.arguments, strict=True))]
+        for use in meant or uses:
+            own = {name for form, argument in zip(forms, use.arguments, strict=True) if form is None
+                   for name in argument.names()}  # fmt: skip
+            yield use, sorted(own - named - {*kernel.parameters})
 
     def _subscript_violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         rank = self._rank(kernel)
