@@ -75,7 +75,8 @@ def test_slices_have_steps() -> None:
     text = "y[0:8:2] = twice(x[1:8:2])\ny[1:8:2] = twice(x[0:7:2])"
     knl = pl.make_kernel("{:}", text, arrays("x, y"), functions=[twice])
     check(knl, {"x": X}, {"y": 2 * X.reshape(4, 2)[:, ::-1].ravel()})
-    down = pl.make_kernel("{:}", "y[0:4] = twice(x[7:-1:-2])\ny[::-2] = twice(x[0:4])", arrays("x, y"), functions=[twice])
+    text = "y[0:4] = twice(x[7:-1:-2])\ny[::-2] = twice(x[0:4])"
+    down = pl.make_kernel("{:}", text, arrays("x, y"), functions=[twice])
     expected = np.arange(8.0)
     expected[0:4] = 2 * X[7::-2]
     expected[::-2] = 2 * X[0:4]

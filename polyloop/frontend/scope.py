@@ -109,7 +109,8 @@ class LocalFunction:
                   (entries.kwonlyargs, kinds.KEYWORD_ONLY))  # fmt: skip
         defaults = self.defaults()
         signature = inspect.Signature([
-            kinds(entry.arg, kind, default=defaults.get(entry.arg, kinds.empty)) for group, kind in groups for entry in group
+            kinds(entry.arg, kind, default=defaults.get(entry.arg, kinds.empty))
+            for group, kind in groups for entry in group
         ])  # fmt: skip
         if any(isinstance(entry, ast.Starred) for entry in call.args) or any(x.arg is None for x in call.keywords):
             raise TypeError("its arguments are no list in the text")

@@ -1,7 +1,7 @@
 """Generated programs on disk: a kernel that an earlier process compiled is not scheduled, proven and generated again.
 
-The key of an entry is the kernel, the target, and the state of the package's files, so that an entry is never older than
-the code that would make it anew.  A process that finds all of its programs here does not import code generation.
+The key of an entry is the kernel, the target, and the state of the package's files, so that an entry is never older
+than the code that would make it anew.  A process that finds all of its programs here does not import code generation.
 """
 
 from __future__ import annotations

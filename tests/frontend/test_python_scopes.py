@@ -83,8 +83,8 @@ def test_a_parameter_bounds_no_loop() -> None:
 
 def test_functions_have_defaults_and_take_keywords() -> None:
     @pl.kernel
-    def knl(x: pl.Array[np.float64, 4], y: pl.Array[np.float64, 4], c: np.float64):
-        def scaled(u, k=2.0, *, shift=c):
+    def knl(x: pl.Array[np.float64, 4], y: pl.Array[np.float64, 4], c: np.float64) -> None:
+        def scaled(u: Any, k: Any = 2.0, *, shift: Any = c) -> Any:
             return u*k + shift
 
         for i in range(4):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,7 +34,12 @@ def test_a_program_is_generated_once(on_disk: Path, monkeypatch: pytest.MonkeyPa
     assert first == pl.generate_code(twice(), pl.CTarget())
     made: list[pl.LoopKernel] = []
     whole = source.generate_code
-    monkeypatch.setattr(source, "generate_code", lambda knl, *rest, **more: made.append(knl) or whole(knl, *rest, **more))
+
+    def generate(knl: pl.LoopKernel, *rest: Any, **more: Any) -> pl.GeneratedProgram:
+        made.append(knl)
+        return whole(knl, *rest, **more)
+
+    monkeypatch.setattr(source, "generate_code", generate)
     assert generated.generated(twice(), pl.CTarget()) == first
     assert not made
     generated.generated(twice(), pl.CudaTarget())  # each of these is another program
@@ -74,6 +80,6 @@ def test_warnings_come_from_the_disk_as_well(on_disk: Path) -> None:
 def test_a_process_that_finds_its_programs_imports_no_code_generation(on_disk: Path) -> None:
     script = ("import sys, numpy, polyloop as pl; knl = pl.make_kernel('{[i]: 0 <= i < n}', 'b[i] = 2*a[i]'); "
               "print(knl(a=numpy.arange(3.)).b, 'polyloop.codegen.generate' in sys.modules)")
-    run = [subprocess.run([sys.executable, "-c", script], env=os.environ, text=True, capture_output=True, check=True).stdout
-           for _ in range(2)]
+    command = [sys.executable, "-c", script]
+    run = [subprocess.run(command, env=os.environ, text=True, capture_output=True, check=True).stdout for _ in "12"]
     assert run == ["[0. 2. 4.] True\n", "[0. 2. 4.] False\n"]

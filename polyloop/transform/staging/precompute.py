@@ -150,7 +150,8 @@ class Precompute(Staging):
             known = {*kernel.inames, *kernel.parameters}
             if forms is None or len(forms) != count or any(x is None or not x.names() <= known for x in forms):
                 message = f"'{text}' are no arguments of '{self.rule}' that are affine in inames and parameters"
-                yield Diagnostic("bad-value", message, hints=(f"give {count} of them, such as '{self.rule}(i, k + 1)'",))
+                hint = f"give {count} of them, such as '{self.rule}(i, k + 1)'"
+                yield Diagnostic("bad-value", message, hints=(hint,))
                 return
         kernel = self._spread(kernel)
         problem = self.place(kernel).problem
@@ -246,7 +247,8 @@ class Precompute(Staging):
         old = kernel.substitutions[self.rule]
         names = [kernel.fresh(f"{name}_", old.arguments) for name in more]
         value = substitute(old.expression, dict(zip(more, map(p.Variable, names), strict=True)))
-        rules = {name: rule.mapped(lambda value: map_nodes(value, visit)) for name, rule in kernel.substitutions.items()}
+        rules = {name: rule.mapped(lambda value: map_nodes(value, visit))
+                 for name, rule in kernel.substitutions.items()}  # fmt: skip
         rules[self.rule] = SubstitutionRule.of(self.rule, (*names, *old.arguments), value)
         instructions = tuple(replace(
             old, expression=map_nodes(old.expression, visit),
