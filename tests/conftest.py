@@ -23,6 +23,7 @@ from tests.samples import Recorder, mark_few, mark_quick
 # How long examples take says how busy the machine is.
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
+os.environ.setdefault("POLYLOOP_PROGRAM_CACHE", "0")  # tests are about what generates programs
 os.environ.setdefault("POLYLOOP_TRACEBACK", "full")  # a test that fails shows the frames of the library
 
 

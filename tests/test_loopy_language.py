@@ -75,6 +75,12 @@ def test_slices_have_steps() -> None:
     text = "y[0:8:2] = twice(x[1:8:2])\ny[1:8:2] = twice(x[0:7:2])"
     knl = pl.make_kernel("{:}", text, arrays("x, y"), functions=[twice])
     check(knl, {"x": X}, {"y": 2 * X.reshape(4, 2)[:, ::-1].ravel()})
+    text = "y[0:4] = twice(x[7:-1:-2])\ny[::-2] = twice(x[0:4])"
+    down = pl.make_kernel("{:}", text, arrays("x, y"), functions=[twice])
+    expected = np.arange(8.0)
+    expected[0:4] = 2 * X[7::-2]
+    expected[::-2] = 2 * X[0:4]
+    np.testing.assert_array_equal(pl.interpret(down, x=X, y=np.arange(8, dtype=F))["y"], expected)
     symbolic = pl.make_kernel("[n] -> {:}", "y[0:2*n:2] = twice(x[0:2*n:2])", arrays("x, y", "2*n"), functions=[twice])
     assert "2*twice_k" in str(symbolic)
     for text in ("y[0:n:2] = twice(x[0:n:2])", "y[0:8:0] = twice(x[0:8:2])"):

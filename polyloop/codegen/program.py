@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from polyloop.codegen.tree.registers import IndexedArray
+from polyloop.codegen.indexed import IndexedArray
 from polyloop.display import Shown, brief
 from polyloop.errors import Diagnostic
 from polyloop.expr.dtypes import is_integer

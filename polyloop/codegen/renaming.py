@@ -13,11 +13,11 @@ import pymbolic.primitives as p
 from pymbolic.primitives import ExpressionNode
 
 from polyloop.codegen.definitions import record_names
+from polyloop.codegen.indexed import IndexedArray
 from polyloop.codegen.language import Language
 from polyloop.codegen.names import Spelling, spelling
 from polyloop.codegen.parts import is_split, parts_of
 from polyloop.codegen.program import GeneratedProgram
-from polyloop.codegen.tree.registers import IndexedArray
 from polyloop.errors import CodegenError, Diagnostic
 from polyloop.expr.nodes import Operation
 from polyloop.expr.rewrite import substitute

@@ -216,13 +216,17 @@ class _Meant:
 
     @memoised
     def agrees_on(self, axis: str) -> bool:
-        """Return True if each reader has a writer on its own index of *axis*, as it has if the writer is repeated."""
+        """Return True if each reader has a writer on its own index of *axis*, as it has if the writer is repeated.
+
+        What atomic updates collect is complete only where all of them are on the reader's index.
+        """
         if axis in self.writer.repeated:
             return True
         this = Affine.variable(axis)
         if (this, this) in self.equal or any(a == b and self._is_digit(axis, a) for a, b in self.equal):
             return True
-        return _agree(self.find(), self.writer.dims.index(axis), self.reader.dims.index(axis))
+        every = self.writer.lowered.instruction.atomic
+        return _agree(self.find(), self.writer.dims.index(axis), self.reader.dims.index(axis), every)
 
     def _is_digit(self, axis: str, form: Affine) -> bool:
         """Return True if equal values of *form* imply equal indices of *axis*: *axis* is a digit of the sum *form*."""
@@ -234,11 +238,14 @@ class _Meant:
 
 
 @memoised
-def _agree(pairs: isl.Map, i: int, j: int) -> bool:
-    """Return True if each reader is paired with a writer whose dimension *i* equals its own dimension *j*."""
+def _agree(pairs: isl.Map, i: int, j: int, every: bool) -> bool:
+    """Return True if each reader is paired with a writer whose dimension *i* equals its own dimension *j*.
+
+    With *every*, all of its writers have to be such.
+    """
     if pairs.is_subset(isl.Map.universe(pairs.get_space()).equate(_IN, i, _OUT, j)):
         return True
-    return bool(pairs.range().is_subset(pairs.equate(_IN, i, _OUT, j).range()))
+    return not every and bool(pairs.range().is_subset(pairs.equate(_IN, i, _OUT, j).range()))
 
 
 def _meant_pairs(uses: _Uses, name: str) -> Iterator[_Meant]:

@@ -407,9 +407,6 @@ class PythonConverter(Converter):
             if name in self.scope.names.defined:
                 what, hint = f"'{name}' is called before it is defined", "define it in a line above"
             self.scope.deny(function, "unknown-function", what, hint)
-        self._only_positional(node)
-        if len(node.args) != len(self.scope.functions[name].parameters):
-            self._count(node, f"as many as 'def {name}' has: {len(self.scope.functions[name].parameters)}")
         return self.functions.call(node)
 
     def updated(self, node: ast.AugAssign, target: Expression) -> Expression:

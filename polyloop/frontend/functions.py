@@ -53,6 +53,7 @@ class Functions:
         self.typed = typed
         self.add = add
         self.rules: dict[object, str] = {}
+        self.defaults: dict[LocalFunction, dict[str, Expression]] = {}
         self.called: set[LocalFunction] = set()
         self.active: list[LocalFunction] = []
         self.paths = 0
@@ -66,13 +67,25 @@ class Functions:
         if node.name in known:
             scope.deny(node, "name-taken", f"'{node.name}' is a variable or an argument already", "choose another name")
         entries = node.args
-        if entries.vararg or entries.kwarg or entries.kwonlyargs or entries.defaults:
-            what = "a function in a kernel has plain parameters"
+        if entries.vararg or entries.kwarg:
+            what = "a function in a kernel has a number of parameters"
             scope.deny(node, "unsupported-statement", what, f"write def {node.name}(x, y):")
         before = scope.functions.get(node.name)
         if before is not None and before not in self.called:
             self._rule(before, before.parameters, {})
-        scope.functions[node.name] = LocalFunction.of(node)
+        function = LocalFunction.of(node)
+        self.defaults[function] = {name: self._default(function, value) for name, value in function.defaults().items()}
+        scope.functions[node.name] = function
+
+    def _default(self, function: LocalFunction, node: ast.expr) -> Expression:
+        """Return the default of a parameter, which Python evaluates where the function is defined."""
+        scope = self.scope
+        changing = scope.names.locals | scope.names.loops | scope.arrays | scope.hidden
+        for name in ast.walk(node):
+            if isinstance(name, ast.Name) and (name.id in changing or scope.arguments.get(name.id) is Use.ARRAY):
+                what = f"a default of '{function.tree.name}' reads '{name.id}', which may have changed at a call"
+                scope.deny(name, "unsupported-statement", what, "pass it in each call")
+        return self.convert(node)
 
     def names(self) -> frozenset[str]:
         """Return the names of the rules."""
@@ -92,13 +105,29 @@ class Functions:
             self.scope.deny(node, "unsupported-expression", what, "write a loop: for i in range(n)")
         arrays: dict[str, str] = {}
         values: dict[str, Expression] = {}
-        for parameter, argument in zip(function.parameters, node.args, strict=True):
-            array = self._array(argument)
-            if array is None:
-                values[parameter] = self.convert(argument)
-            else:
+        passed = self._passed(function, node)
+        for parameter in function.parameters:
+            argument = passed.get(parameter)
+            array = None if argument is None else self._array(argument)
+            if array is not None:
                 arrays[parameter] = array
+            else:
+                known = self.defaults[function]
+                values[parameter] = known[parameter] if argument is None else self.convert(argument)
         return p.Call(p.Variable(self._rule(function, values, arrays)), tuple(values.values()))
+
+    def _passed(self, function: LocalFunction, node: ast.Call) -> dict[str, ast.expr]:
+        """Return the arguments of a call by parameter."""
+        try:
+            return function.passed(node)
+        except TypeError as error:
+            named, count = function.tree.name, len(node.args)
+            what = f"'{named}' does not take these arguments: {error}"
+            hint = f"write {named}({', '.join(function.parameters)})"
+            if not node.keywords and not self.defaults[function] and not function.tree.args.kwonlyargs:
+                what = f"'{named}' does not take {count} argument{'' if count == 1 else 's'}"
+                hint = f"write as many as 'def {named}' has: {len(function.parameters)}"
+            self.scope.deny(node, "wrong-argument-count", what, hint)
 
     def _array(self, node: Node) -> str | None:
         """Return the array that an argument names."""
@@ -140,7 +169,8 @@ class Functions:
     def _parameter(self, function: LocalFunction, name: str, captured: frozenset[str]) -> str:
         """Return the parameter of a rule: its *name*, unless something that the body may see is called so."""
         scope = self.scope
-        parameters = (*function.tree.args.posonlyargs, *function.tree.args.args)
+        entries = function.tree.args
+        parameters = (*entries.posonlyargs, *entries.args, *entries.kwonlyargs)
         scope.check_name(next(entry for entry in parameters if entry.arg == name), name)
         is_known = name in scope.arguments or name in scope.arrays or name in scope.functions
         return scope.fresh(name) if is_known or name in captured else name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import inspect
 import types
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -83,8 +84,37 @@ class LocalFunction:
     @staticmethod
     def of(tree: ast.FunctionDef) -> LocalFunction:
         """Return the function that *tree* defines."""
-        parameters = tuple(parameter.arg for parameter in (*tree.args.posonlyargs, *tree.args.args))
+        entries = tree.args
+        parameters = tuple(entry.arg for entry in (*entries.posonlyargs, *entries.args, *entries.kwonlyargs))
         return LocalFunction(tree, parameters, frozenset((*parameters, *_stored(tree))))
+
+    def defaults(self) -> dict[str, ast.expr]:
+        """Return the default of each parameter that has one."""
+        entries = self.tree.args
+        plain = [*entries.posonlyargs, *entries.args]
+        found = dict(zip((entry.arg for entry in reversed(plain)), reversed(entries.defaults), strict=False))
+        found.update({x.arg: value for x, value in zip(entries.kwonlyargs, entries.kw_defaults, strict=True) if value})
+        return found
+
+    def passed(self, call: ast.Call) -> dict[str, ast.expr]:
+        """Return the arguments that *call* passes, by parameter.
+
+        Raises
+        ------
+        TypeError
+            Python would not take the call.
+        """
+        entries, kinds = self.tree.args, inspect.Parameter
+        groups = ((entries.posonlyargs, kinds.POSITIONAL_ONLY), (entries.args, kinds.POSITIONAL_OR_KEYWORD),
+                  (entries.kwonlyargs, kinds.KEYWORD_ONLY))  # fmt: skip
+        defaults = self.defaults()
+        signature = inspect.Signature([
+            kinds(entry.arg, kind, default=defaults.get(entry.arg, kinds.empty))
+            for group, kind in groups for entry in group
+        ])  # fmt: skip
+        if any(isinstance(entry, ast.Starred) for entry in call.args) or any(x.arg is None for x in call.keywords):
+            raise TypeError("its arguments are no list in the text")
+        return signature.bind(*call.args, **{str(entry.arg): entry.value for entry in call.keywords}).arguments
 
 
 def _stored(tree: ast.FunctionDef) -> Counter[str]:

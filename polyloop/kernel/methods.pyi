@@ -19,20 +19,20 @@ from polyloop.viz.picture import Picture
 
 __all__ = [
     "add_barrier", "add_dependency", "add_dtypes", "add_inames_for_unused_hw_axes", "add_inames_to_insn", "add_nosync",
-    "add_padding", "add_prefetch", "affine_map_inames", "alias_temporaries", "assign_roles", "assignment_to_subst",
-    "assume", "buffer_array", "chunk_iname", "collect_common_factors_on_increment", "concatenate_arrays",
-    "distribute_loops", "duplicate_inames", "exchange_by_shuffle", "expand_subst", "extract_subst", "fix_parameters",
-    "fold_constants", "fuse_loops", "hoist_reduction_factors", "interchange", "join_inames", "join_launches",
-    "make_reduction_inames_unique", "map_domain", "map_instructions", "order_blocks", "peel", "persist_blocks",
-    "pipeline", "precompute", "prioritize_loops", "privatize_temporaries_with_inames", "read_once", "realize_reduction",
-    "realize_scan", "reduce_atomically", "reduction_arg_to_subst_rule", "remove_inames_from_insn",
-    "remove_instructions", "remove_predicates_from_insn", "remove_unused_arguments", "remove_unused_inames",
-    "rename_argument", "rename_iname", "rename_inames", "rename_inames_in_batch", "replace_instruction_ids", "reverse",
-    "save_and_reload_temporaries", "set_argument_order", "set_array_axis_names", "set_instruction_priority",
-    "set_temporary_address_space", "shift", "simplify_indices", "split_array_axis", "split_iname", "split_instruction",
-    "split_reduction_inward", "split_reduction_outward", "split_scan", "stage_reduction", "swizzle", "tag_array_axes",
-    "tag_inames", "tag_instructions", "tensorize", "tile", "to_batched", "unchecked",
-    "unprivatize_temporaries_with_inames", "untag_inames", "vectorize"
+    "add_padding", "add_predicate_to_insn", "add_prefetch", "affine_map_inames", "alias_temporaries", "assign_roles",
+    "assignment_to_subst", "assume", "buffer_array", "chunk_iname", "collect_common_factors_on_increment",
+    "concatenate_arrays", "distribute_loops", "duplicate_inames", "exchange_by_shuffle", "expand_subst",
+    "extract_subst", "fix_parameters", "fold_constants", "fuse_loops", "hoist_reduction_factors", "interchange",
+    "join_inames", "join_launches", "make_reduction_inames_unique", "map_domain", "map_instructions", "order_blocks",
+    "peel", "persist_blocks", "pipeline", "precompute", "prioritize_loops", "privatize_temporaries_with_inames",
+    "read_once", "realize_reduction", "realize_scan", "reduce_atomically", "reduction_arg_to_subst_rule",
+    "remove_inames_from_insn", "remove_instructions", "remove_predicates_from_insn", "remove_unused_arguments",
+    "remove_unused_inames", "rename_argument", "rename_iname", "rename_inames", "rename_inames_in_batch",
+    "replace_instruction_ids", "reverse", "save_and_reload_temporaries", "set_argument_order", "set_array_axis_names",
+    "set_instruction_priority", "set_temporary_address_space", "shift", "simplify_indices", "split_array_axis",
+    "split_iname", "split_instruction", "split_reduction_inward", "split_reduction_outward", "split_scan",
+    "stage_reduction", "swizzle", "tag_array_axes", "tag_inames", "tag_instructions", "tensorize", "tile", "to_batched",
+    "unchecked", "unprivatize_temporaries_with_inames", "untag_inames", "vectorize"
 ]
 
 class Methods(Called):
@@ -66,6 +66,8 @@ class Methods(Called):
         """Assert that instructions on different threads access no common element, where this cannot be proven."""
     def add_padding(kernel, variable: str, axis: int | str, align_bytes: int) -> LoopKernel:
         """Let neighbours along an axis be a multiple of some bytes apart."""
+    def add_predicate_to_insn(kernel, insn_match: str, predicate: str, reason: str) -> LoopKernel:
+        """Leave out instances of an instruction that change nothing, on the word of the user."""
     def add_prefetch(
         kernel,
         var_name: str,
@@ -220,7 +222,7 @@ class Methods(Called):
         """Fetch the operands of later iterations while the present one computes (software pipelining)."""
     def precompute(
         kernel,
-        subst_use: str,
+        subst_use: str | Sequence[str],
         sweep_inames: str | Sequence[str] = (),
         *,
         precompute_inames: str | Sequence[str] | None = None,
@@ -504,6 +506,7 @@ add_inames_for_unused_hw_axes = Methods.add_inames_for_unused_hw_axes
 add_inames_to_insn = Methods.add_inames_to_insn
 add_nosync = Methods.add_nosync
 add_padding = Methods.add_padding
+add_predicate_to_insn = Methods.add_predicate_to_insn
 add_prefetch = Methods.add_prefetch
 affine_map_inames = Methods.affine_map_inames
 alias_temporaries = Methods.alias_temporaries

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from polyloop.expr.nodes import array_name
+from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.rewrite import accesses
+from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.transform.recipe import Recipe
 
@@ -54,11 +55,25 @@ def _calls(caller: LoopKernel, function: LoopKernel, first: LoopKernel) -> Itera
             if entry.id not in ids:
                 continue
             here = known[ids[entry.id]]
-            names |= dict(zip(entry.inames, here.inames[-len(entry.inames) :], strict=False))
+            names |= _renamed(entry.inames, here.inames, prefix)
             for old, new in ((entry.assignee, here.assignee), (entry.expression, here.expression)):
-                names |= {array_name(a): array_name(b) for a, b in zip(accesses(old), accesses(new), strict=False)}
+                names |= dict(zip(_arrays(old, entry), _arrays(new, here), strict=False))
             for one, other in zip(entry.terms, here.terms, strict=False):
                 own = len(one.inames) - len(entry.inames)
-                names |= dict(zip(one.inames[-own:], other.inames[-own:], strict=False)) if own else {}
+                names |= _renamed(one.inames[-own:], other.inames[-own:], prefix) if own else {}
         yield {old: new for old, new in names.items() if old != new}
         number += 1
+
+
+def _arrays(expr: Expression, entry: Instruction) -> list[str]:
+    """Return the names of arrays and scalars in *expr*, in their order, without the inames of *entry*."""
+    inames = {*entry.inames, *(name for term in entry.terms for name in term.inames)}
+    return [name for name in map(array_name, accesses(expr)) if name not in inames]
+
+
+def _renamed(own: Sequence[str], here: Sequence[str], prefix: str) -> dict[str, str]:
+    """Return the names in the caller of a function's inames: with *prefix*, or in the order of the innermost ones."""
+    found = {name: spelt for name in own if (spelt := f"{prefix}_{name}") in here}
+    left = [name for name in own if name not in found]
+    others = [name for name in here if name not in found.values()]
+    return found | (dict(zip(left, others[-len(left) :], strict=False)) if left else {})

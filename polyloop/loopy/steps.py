@@ -11,18 +11,23 @@ from typing import Any
 import pymbolic.primitives as p
 
 from polyloop.edge.calls import public
+from polyloop.errors import TransformError, warn
 from polyloop.expr.nodes import array_name
+from polyloop.expr.parser import parse_expression
+from polyloop.expr.printer import show
 from polyloop.expr.rewrite import accesses
 from polyloop.expr.rules import expand_rules
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.loopy.missing import refused
 from polyloop.loopy.tags import is_own, parted, tag_name, with_marks
 from polyloop.loopy.unit import TranslationUnit
 from polyloop.loopy.view import Kernel, plain
 from polyloop.testing.auto_test import auto_test_vs_ref as _compared
+from polyloop.transform.instructions.instructions import find_instructions
 from polyloop.transform.registry import FUNCTIONS
 
-__all__ = ["auto_test_vs_ref", "for_each_kernel", "lifted", "split_array_dim", "tag_array_axes", "tag_inames",
-           "tag_instructions"]
+__all__ = ["auto_test_vs_ref", "for_each_kernel", "lifted", "remove_predicates_from_insn", "set_instruction_priority",
+           "split_array_dim", "tag_array_axes", "tag_inames", "tag_instructions"]
 
 
 def lifted(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -125,6 +130,45 @@ def _marked(given: Any, kind: str, more: Any) -> Any:
         return replace(given, marks=with_marks(given.marks, kind, more))
     view = given if isinstance(given, Kernel) else Kernel(given)
     return Kernel(view.kernel, with_marks(view.marks, kind, more))
+
+
+def remove_predicates_from_insn(unit: Any, predicates: Any, insn_match: Any = None) -> Any:
+    """Take conditions off instructions as :func:`polyloop.remove_predicates_from_insn` does.
+
+    Parameters
+    ----------
+    predicates
+        The conditions, as expressions or texts; those of inames and parameters alone, which an instruction has in its
+        domain, go as well.  Left out: all.
+    insn_match
+        The instructions concerned.
+
+    Raises
+    ------
+    LoopyError
+        ``not-offered``: an instruction has other conditions as well.
+    """
+    if insn_match is None:
+        predicates, insn_match = None, predicates
+    kernel = _kernel(unit)
+    given = None if predicates is None else {show(parse_expression(str(entry))) for entry in predicates}
+    for instruction in find_instructions(kernel, insn_match):
+        left = [] if given is None else [x for x in map(show, instruction.predicates) if x not in given]
+        if left:
+            raise refused(f"remove_predicates_from_insn of some conditions of '{instruction.id}'",
+                          f"name all of them: {left[0]} as well")  # fmt: skip
+    return lifted(FUNCTIONS["remove_predicates_from_insn"])(unit, insn_match)
+
+
+def set_instruction_priority(unit: Any, insn_match: Any, priority: Any) -> Any:
+    """Set priorities as :func:`polyloop.set_instruction_priority` does; where nothing matches, a warning says so."""
+    try:
+        return lifted(FUNCTIONS["set_instruction_priority"])(unit, insn_match, priority)
+    except TransformError as error:
+        if error.codes != ("unknown-instruction",):
+            raise
+        warn("set_instruction_priority", error.kernel, [(str(insn_match), entry) for entry in error.found])
+        return unit
 
 
 def tag_array_axes(unit: Any, ary_names: Any, dim_tags: Any) -> Any:

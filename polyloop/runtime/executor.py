@@ -15,6 +15,7 @@ from polyloop.kernel.called import by_position
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.runtime.calls import Result, named
 from polyloop.runtime.cuda.spills import local_memory
+from polyloop.runtime.generated import generated
 from polyloop.runtime.gpuarrays import DeviceMemory
 from polyloop.runtime.invoke import BoundCall, CompiledKernel, load
 from polyloop.runtime.opencl.memory import OpenCLMemory
@@ -25,7 +26,6 @@ from polyloop.serial.form import Adapter, adapt
 from polyloop.target.base import Target, target_of
 from polyloop.target.c import CTarget
 from polyloop.target.cuda import CudaTarget, with_one_launch
-from polyloop.target.source import generate_code
 
 __all__ = ["MOST_SPECIALIZATIONS", "DeferredKernel", "SpecializingKernel", "compiled", "refuse_launches"]
 
@@ -42,7 +42,7 @@ class _Wider:
     target: Target
 
     def __call__(self, index_bits: int) -> GeneratedProgram:
-        return generate_code(self.kernel, self.target, index_bits=index_bits)
+        return generated(self.kernel, self.target, index_bits)
 
 
 def refuse_launches(kernel: str, launches: str | None, target: Target | None) -> None:
@@ -96,7 +96,7 @@ def compiled(
     """
     refuse_launches(kernel.name, launches, chosen)
     chosen = with_one_launch(chosen) if launches == "cooperative" else chosen
-    program = generate_code(kernel, chosen)
+    program = generated(kernel, chosen)
     if launches in ("graph", "cooperative"):
         _refuse_one(program, launches)
     if launches == "graph":

@@ -17,7 +17,7 @@ _HOMES: Final[Mapping[str, str]] = MappingProxyType({
     "polyloop.codegen.program":
         "AskedElement BuildOptions DeviceCode DeviceLaunch GeneratedProgram HostCondition HostPart LaunchCheck "
         "LaunchLoop SplitArray",
-    "polyloop.codegen.tree.registers": "IndexedArray",
+    "polyloop.codegen.indexed": "IndexedArray",
     "polyloop.derivatives.differentiate": "_Differentiated",
     "polyloop.errors": "Diagnostic Place Site Span Witness WitnessInstance WitnessKind",
     "polyloop.expr.foreign": "ForeignFunction ForeignName",

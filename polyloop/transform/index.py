@@ -15,6 +15,7 @@ HOMES: Final[Mapping[str, str]] = {
     "add_inames_to_insn": "loops.housekeeping",
     "add_nosync": "instructions.dependencies",
     "add_padding": "layout.array_axes",
+    "add_predicate_to_insn": "instructions.fewer",
     "add_prefetch": "staging.prefetch",
     "affine_map_inames": "loops.map_domain",
     "alias_temporaries": "staging.alias",

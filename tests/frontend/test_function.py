@@ -235,7 +235,7 @@ CALLER = [pl.GlobalArg("a, b", F, shape="n, n"), pl.GlobalArg("v", F, shape="n")
         ("v[i] = norm([u]: a[i, u])", "unknown-iname", "no iname 'u'"),
         ("<> w[i] = norm(a[i, :])", "syntax", "a call declares one scalar at most"),
         ("<nothing> w = norm(a[i, :])", "unknown-dtype", "nothing"),
-        ("v[i] = norm(a[i, ::0])", "bad-call", "is no positive number"),
+        ("v[i] = norm(a[i, ::0])", "bad-call", "is 0, or no number"),
         ("[k]: v[k] = other([k]: a[i, k])", "unknown-function", "no function 'other'"),
         ("v[i] = 2*norm(a[i, i])", "call-in-expression", "'norm' has statements"),
         ("b[i, :] = shift(a[i, :], z) {if=b[i, i] > 0}", "condition-changed", "the call writes 'b'"),

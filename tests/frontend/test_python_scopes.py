@@ -79,3 +79,16 @@ def test_a_parameter_bounds_no_loop() -> None:
         pl.kernel(bounded)
     assert error.value.codes == ("unsupported-loop",)
     assert "'k', a parameter of a function in the kernel" in str(error.value)
+
+
+def test_functions_have_defaults_and_take_keywords() -> None:
+    @pl.kernel
+    def knl(x: pl.Array[np.float64, 4], y: pl.Array[np.float64, 4], c: np.float64) -> None:
+        def scaled(u: Any, k: Any = 2.0, *, shift: Any = c) -> Any:
+            return u*k + shift
+
+        for i in range(4):
+            y[i] = scaled(x[i]) + scaled(x[i], k=3.0, shift=x[0]) + scaled(shift=1.0, u=x[i])
+
+    x = np.arange(1.0, 5.0)
+    np.testing.assert_array_equal(pl.interpret(knl, x=x, c=10.0)["y"], 7 * x + 12)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import polyloop as pl
 from polyloop import loopy as lp
 from tests.transform.checking import check
 
@@ -58,3 +59,15 @@ def test_a_step_names_an_argument_by_what_the_call_passes() -> None:
 def test_a_step_that_does_not_fit_is_refused_at_the_function() -> None:
     with pytest.raises(lp.LoopyError, match="unknown-iname"):
         lp.split_iname(function(), "j", 4)
+
+
+def test_steps_on_a_function_with_two_loops_find_the_inames_of_each() -> None:
+    """Those of the first loop were taken for the iname of the caller's subscript."""
+    text = "<> t[k] = u[k]*2 {id=s}\n... lbarrier {id=b, dep=s}\nv[l] = t[15 - l] {dep=b}"
+    turn = lp.make_function("{[k, l]: 0 <= k, l < 16}", text, [lp.GlobalArg("u, v", F, shape=16), ...], name="turn")
+    turn = lp.tag_inames(turn, {"k": "l.0", "l": "l.0"})
+    data = [lp.GlobalArg("x, y", F, shape="n, 16"), ...]
+    unit = lp.merge([lp.make_kernel("{[i]: 0 <= i < n}", "y[i, :] = turn(x[i, :])", data), turn])
+    knl = lp.tag_inames(unit, {"i": "g.0"}).default_entrypoint.kernel
+    x = np.arange(48, dtype=F).reshape(3, 16)
+    np.testing.assert_array_equal(pl.interpret(knl, x=x)["y"], 2 * x[:, ::-1])

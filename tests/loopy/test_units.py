@@ -233,3 +233,14 @@ def test_arrays_of_pyopencl_stay_on_the_device(where: tuple[Any, ...]) -> None:
     np.testing.assert_array_equal(host, out.get())
     with pytest.raises(lp.LoopyError, match="no-numpy"):
         lp.set_options(knl, no_numpy=True)(where[0], a=np.ones(3, F))
+
+
+def test_conditions_are_removed_by_name_and_priorities_of_nothing_are_a_warning() -> None:
+    text = "y[i] = a[i] {id=s, if=i > 1 and a[i] > 2}"
+    knl = lp.make_kernel("{[i]: 0 <= i < n}", text, [lp.GlobalArg("a", np.float64, shape="n"), ...])
+    conditions = frozenset(knl.default_entrypoint.id_to_insn["s"].predicates)
+    with pytest.raises(lp.LoopyError, match="name all of them"):
+        lp.remove_predicates_from_insn(knl, frozenset(), "id:s")
+    assert "if" not in str(lp.remove_predicates_from_insn(knl, conditions, "id:s").default_entrypoint.instructions[0])
+    with pytest.warns(lp.LoopyWarning, match="means no instruction"):
+        assert lp.set_instruction_priority(knl, "id:other", 5) is knl

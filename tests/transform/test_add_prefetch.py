@@ -327,3 +327,24 @@ def test_elements_of_two_uses_are_fetched_within_their_array(size: str, sweep: s
         extent = n if size == "n" else 4
         a = np.random.default_rng(n).random((n, extent, extent)).astype(F)
         np.testing.assert_allclose(pl.compile(knl, target=pl.CTarget())(a=a, n=n).c, a @ a, rtol=1e-5)
+
+
+def test_whole_axes_of_reads_by_different_inames_and_rules_that_keep_their_uses() -> None:
+    data = [pl.GlobalArg("u, y", np.float64, shape="K, 4, 4"), pl.GlobalArg("D", np.float64, shape="4, 4"), ...]
+    text = """
+        ur(a, b) := sum(o, D[a, o]*u[e, o, b])
+        y[e, i, j] = sum(m, D[m, i]*ur(m, j) + D[m, j]*ur(i, m))
+        """
+    knl = pl.make_kernel("{[e, i, j, m, o]: 0 <= e < K and 0 <= i, j, m, o < 4}", text, data)
+    knl = pl.tag_inames(knl, "e:g.0, i:l.0, j:l.1").add_prefetch("D[:, :]", fetch_outer_inames="e")
+    assert "D_fetch" in str(knl.substitutions["ur"])
+    knl = knl.precompute("ur(m, j), ur(i, m)", "i, j, m")
+    assert {*knl.evaluations} == {"D_fetch", "ur_value"}
+    rng = np.random.default_rng(0)
+    u, d = rng.integers(-4, 5, (2, 4, 4)).astype(float), rng.integers(-4, 5, (4, 4)).astype(float)
+    ur = d @ u
+    expected = d.T @ ur + ur @ d
+    np.testing.assert_array_equal(pl.interpret(knl, u=u, D=d)["y"], expected)
+    for wrong in ("ur(m, q)", "ur(m*m, j)", "ur(m)"):
+        with pytest.raises(pl.TransformError, match="bad-value"):
+            knl.precompute(wrong, "m")

@@ -85,3 +85,31 @@ def test_reductions_that_give_no_rule() -> None:
     assert refused(knl, lambda k: k.reduction_arg_to_subst_rule("k", "a"), "name-taken")
     assert refused(knl, lambda k: k.reduction_arg_to_subst_rule("j"), "unknown-iname")
     assert refused(knl, lambda k: k.reduction_arg_to_subst_rule("k", within="id:other"), "unknown-instruction")
+
+
+def test_a_step_of_floyd_and_warshall_runs_on_the_grid_on_the_word_of_the_user() -> None:
+    data = [pl.GlobalArg("d", F, shape="n, n"), ...]
+    text = "d[i, j] = min(d[i, j], d[i, k] + d[k, j]) {id=relax}"
+    knl = pl.make_kernel("{[k, i, j]: 0 <= k, i, j < n}", text, data).prioritize_loops("k, i, j").split_iname("j", 4)
+    refused(knl, lambda k: k.tag_inames("i:g.0, j_inner:l.0"), "illegal-parallel")
+    reason = "no negative cycles: d[k, k] >= 0"
+    knl = knl.add_predicate_to_insn("id:relax", "i != k and j != k", reason).tag_inames("i:g.0, j_inner:l.0")
+    (step,) = pl.verify(knl).rewrites
+    assert reason in step
+    d = np.random.default_rng(0).integers(1, 50, (7, 7)).astype(F)
+    np.fill_diagonal(d, 0)
+    expected = d
+    for k in range(7):
+        expected = np.minimum(expected, expected[:, k : k + 1] + expected[k])
+    check(knl, {"d": d}, {"d": expected})
+
+
+def test_conditions_that_cannot_be_added() -> None:
+    knl = guarded()
+    for condition, reason, code in [
+        ("i > 1", " ", "no-reason"), ("q > 1", "true", "unknown-iname"), ("i*i > 1", "true", "not-affine"),
+        ("i >", "true", "syntax"),
+    ]:  # fmt: skip
+        refused(knl, lambda k, c=condition, r=reason: k.add_predicate_to_insn("id:copy", c, r), code)
+    refused(knl, lambda k: k.add_predicate_to_insn("id:none", "i > 1", "true"), "unknown-instruction")
+

@@ -288,3 +288,35 @@ DISTRIBUTIONS: dict[str, Case] = {
 def test_refusals_of_distribution(case: str, golden: Golden) -> None:
     make, call, code = DISTRIBUTIONS[case]
     golden(f"messages/distribute_loops_{case}.txt", refused(make(), call, code))
+
+
+def test_reductions_into_one_array_are_one_loop() -> None:
+    data = [pl.GlobalArg("x, y", np.float64, shape="n"), ...]
+    text = ["y[0] = sum(k, x[k])", "y[1] = max(j, x[j]*x[j])"]
+    knl = pl.make_kernel("{[k, j]: 0 <= k, j < n}", text, data, assumptions="n >= 2").fuse_loops("k, j")
+    x = np.arange(-3.0, 4.0)
+    found = pl.interpret(knl, x=x, y=np.zeros(7))["y"]
+    assert (found[0], found[1], len({i.inames for i in knl.instructions})) == (0, 9, 2)
+
+
+def test_a_reduction_of_a_scalar_joins_the_loop_that_feeds_it() -> None:
+    """The scalar is shared by the threads of the block then, and complete behind a barrier."""
+    text = """
+        for i
+            for k
+                e[i, k] = 2*x[i, k]
+            end
+            <> s = sum(l, e[i, l])
+            for q
+                o[i, q] = s - e[i, q]
+            end
+        end
+        """
+    knl = pl.make_kernel("{[i, k, l, q]: 0 <= i < 3 and 0 <= k, l, q < 8}", text,
+                         [pl.GlobalArg("x, e, o", np.float64, shape="3, 8"), ...])  # fmt: skip
+    knl = pl.tag_inames(knl.fuse_loops("k, l"), "i:g.0, k:l.0, q:l.0")
+    source = cuda(knl)
+    assert "__shared__ double s;" in source
+    assert source.count("for (") == 0
+    x = np.arange(24.0).reshape(3, 8)
+    np.testing.assert_array_equal(pl.interpret(knl, x=x)["o"], 2 * x.sum(1)[:, None] - 2 * x)

@@ -178,3 +178,22 @@ def test_refusals(case: str, golden: Golden) -> None:
     make, call, code = REFUSALS[case]
     golden(f"messages/{case.replace('_', '_inames_' if case.startswith('join') else '_iname_', 1)}.txt",
            refused(make(), call, code))  # fmt: skip
+
+
+def test_the_loops_of_a_copy_that_was_spread_become_one() -> None:
+    data = [pl.GlobalArg("x, y", np.float32, shape="8, 8")]
+    knl = pl.make_kernel("{[i, j]: 0 <= i, j < 8}", "y[i, j] = x[j, i]", data)
+    knl = pl.tag_inames(knl, "i:l.1, j:l.0").add_prefetch("x", "i, j").join_inames("x_dim_0, x_dim_1", "place")
+    x = np.arange(64, dtype=np.float32).reshape(8, 8)
+    np.testing.assert_array_equal(pl.interpret(knl, x=x)["y"], x.T)
+    assert knl.instruction("fetch_x").inames == ("place",)
+
+
+def test_l_auto_of_loops_with_parametric_extents() -> None:
+    text = ["y[j, i] = x[i, j]", "z[q] = 2*w[q]"]
+    knl = pl.make_kernel("{[i, j, q]: 0 <= i < 8 and 1 <= j < n and 0 <= q < 32}", text,
+                         [pl.GlobalArg("x", np.float64, shape="8, n"), pl.GlobalArg("y", np.float64, shape="n, 8"),
+                          pl.GlobalArg("z, w", np.float64, shape=32)])  # fmt: skip
+    knl = pl.tag_inames(knl, {"q": "l.0", "i": "l.auto", "j": "l.auto"})
+    assert "for (int j_outer" in cuda(knl) or "for (int j" in cuda(knl)
+    assert max(launch.block[0] for launch in pl.generate_code(knl).launches) == 32

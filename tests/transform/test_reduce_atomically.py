@@ -120,13 +120,19 @@ def _with(text: str, *more: pl.TemporaryVariable, dtype: type = np.float32) -> p
         ("s[i] = argmin(k, a[i, k], k).index", np.int32, "its value is more than the reduction"),
         ("s[i] = sum(k, a[i, k])", np.float64, "'s' is float64, and its terms are added as float32"),
         ("s[i] = sum(k, a[i, k] + s[k])", F, "its terms read 's'"),
-        ("s[0] = sum(k, a[i, k])", F, "several of its instances assign one element"),
         ("<> t = 2*a[i, k]\ns[i] = sum(k, t)", F, "its terms read what is set in the loop over them"),
     ],
 )
 def test_what_cannot_become_atomic_updates(text: str, dtype: type, problem: str) -> None:
     message = refused(_with(text, dtype=dtype), lambda k: pl.reduce_atomically(k, "k"), "no-atomic-reduction")
     assert f"cannot become atomic updates: {problem} [no-atomic-reduction]" in message
+
+
+def test_several_instances_may_assign_one_element() -> None:
+    a = np.arange(9, dtype=F).reshape(3, 3)
+    knl = pl.reduce_atomically(_with("s[0] = sum(k, a[i, k])"), "k")
+    assert pl.interpret(knl, a=a, s=np.zeros(3, F))["s"][0] == a[2].sum()
+    refused(knl, lambda k: pl.tag_inames(k, {"i": "g.0"}), "illegal-parallel")
 
 
 def test_a_refusal() -> None:

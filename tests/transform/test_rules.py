@@ -242,3 +242,12 @@ def test_a_rule_keeps_the_type_of_the_temporary(kind: str, value: str, x: float)
     changed = pl.assignment_to_subst(knl, "t")
     np.testing.assert_array_equal(pl.interpret(changed, **given)["y"], expected)
     np.testing.assert_array_equal(pl.compile(changed, target=pl.CTarget())(**given)["y"], expected)
+
+
+def test_templates_name_inames_that_were_split_since() -> None:
+    data = [pl.GlobalArg("a, y", np.float64, shape="n"), ...]
+    knl = pl.make_kernel("{[i]: 1 <= i < n}", "y[i] = a[i - 1]*2 + a[i - 1]", data).split_iname("i", 8)
+    knl = knl.extract_subst("prev", "a[i - 1]").precompute("prev", "i_inner", default_tag=None)
+    assert knl.temporaries["prev_value"].shape == (8,)
+    a = np.arange(12.0)
+    np.testing.assert_array_equal(pl.interpret(knl, a=a, y=np.zeros(12))["y"][1:], 3 * a[:-1])

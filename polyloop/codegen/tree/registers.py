@@ -7,11 +7,10 @@ addresses.  The compiler may turn other subscripts into constants, too, if it un
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import pymbolic.primitives as p
 
-from polyloop.display import brief
+from polyloop.codegen.indexed import IndexedArray
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.printer import show
@@ -22,37 +21,7 @@ from polyloop.kernel.tree import runs
 from polyloop.poly.affine import affine_of
 from polyloop.schedule.plan import Launch, Schedule, Statement
 
-__all__ = ["IndexedArray", "indexed_arrays", "queue_notes"]
-
-
-@dataclass(frozen=True)
-class IndexedArray:
-    """A private array with a subscript that is not a constant after unrolling.
-
-    Attributes
-    ----------
-    launch
-        Name of the function.
-    element
-        The first such access, in the kernel's notation, in ``instruction``.
-    varying
-        Names in its subscripts that are not constant.
-    unrolled
-        Unrolled loops in its other accesses, which suggest that the array is meant to be in registers.
-    turns
-        For a ring buffer: the loop in the subscript modulo the number of places, and that number; else None.
-    """
-
-    launch: str
-    name: str
-    nbytes: int
-    element: str
-    instruction: str
-    varying: tuple[str, ...]
-    unrolled: tuple[str, ...]
-    turns: tuple[str, int] | None = None
-
-    __repr__ = brief
+__all__ = ["indexed_arrays", "queue_notes"]
 
 
 def indexed_arrays(schedule: Schedule) -> tuple[IndexedArray, ...]:

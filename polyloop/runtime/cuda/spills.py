@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from polyloop.codegen.indexed import IndexedArray
 from polyloop.codegen.program import GeneratedProgram
-from polyloop.codegen.tree.registers import IndexedArray
 from polyloop.errors import Diagnostic
 from polyloop.poly.axes import loops_among
 from polyloop.runtime.resources import read_cubin

@@ -1,4 +1,4 @@
-"""``remove_predicates_from_insn``, ``remove_inames_from_insn``: instructions that run more often, or less."""
+"""``add_predicate_to_insn`` and its like: instructions that run more often, or less."""
 
 from __future__ import annotations
 
@@ -7,24 +7,103 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from polyloop.creation.create import complete_kernel
-from polyloop.errors import Diagnostic, KernelError, TransformError
-from polyloop.expr.rewrite import variables
+from polyloop.errors import Diagnostic, KernelError, TransformError, unknown_name
+from polyloop.expr.nodes import Expression
+from polyloop.expr.parser import parse_expression
+from polyloop.expr.rewrite import substitute, variables
 from polyloop.expr.rules import expand_rules
 from polyloop.frozen import replace
 from polyloop.kernel.build.instructions import term_domains
-from polyloop.kernel.domains import domain_for
+from polyloop.kernel.domains import condition_set, domain_for
 from polyloop.kernel.instruction import Copy, Instruction, Term
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.poly.affine import to_expression
 from polyloop.poly.sets import parameter_space, project_onto
 from polyloop.program.reference import in_loops_of
 from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.instructions.matching import match_violations, reference_id
 from polyloop.transform.instructions.selection import selected
-from polyloop.transform.parameters import Inames, InsnMatch
+from polyloop.transform.parameters import Inames, InsnMatch, Word
+from polyloop.verification.order import order_violations
+from polyloop.verification.values import value_violations
 
-__all__ = ["RemoveInamesFromInsn", "RemovePredicatesFromInsn"]
+__all__ = ["AddPredicateToInsn", "RemoveInamesFromInsn", "RemovePredicatesFromInsn"]
 
 _Change: TypeAlias = Callable[[LoopKernel, Instruction], Instruction]
+
+
+@dataclass(frozen=True)
+class AddPredicateToInsn(Transform):
+    """Leave out instances of an instruction that change nothing, on the word of the user.
+
+    A step of Floyd and Warshall reads the row and the column that it may write; without negative cycles it leaves them
+    as they are, and the rest of the matrix is updated by all threads at one time:
+
+    >>> data = [pl.GlobalArg("d", np.float32, shape="n, n")]
+    >>> knl = pl.make_kernel(
+    ...     "{[k, i, j]: 0 <= k, i, j < n}", "d[i, j] = min(d[i, j], d[i, k] + d[k, j]) {id=relax}", data
+    ... ).prioritize_loops("k, i, j")
+    >>> knl = knl.add_predicate_to_insn("id:relax", "i != k and j != k", "no negative cycles: d[k, k] >= 0")
+    >>> knl = knl.tag_inames("i:g.0")
+    >>> print(*pl.verify(knl).rewrites)
+    add_predicate_to_insn(insn_match='id:relax', predicate='i != k and j != k', reason='no negative cycles: d[k, k] >= 0')
+
+    Parameters
+    ----------
+    insn_match
+        The instructions concerned.
+    predicate
+        A condition on inames of the program and on parameters, affine in them.
+    reason
+        Why the other instances change nothing: for the trace and the certificate.
+
+    Raises
+    ------
+    TransformError
+        ``no-reason``; ``syntax``, ``unknown-iname``, ``not-affine``, of the condition; ``unknown-instruction``,
+        ``bad-instructions``, and the errors of :func:`polyloop.make_kernel` for the new program.
+
+    Notes
+    -----
+    Changes the meaning on purpose: the reference program has the condition, too, and the certificate lists the step
+    with its reason.  Source: Warshall, "A theorem on Boolean matrices", Journal of the ACM 9(1), 1962.
+    """
+
+    changes_meaning: ClassVar[bool] = True
+    insn_match: InsnMatch
+    predicate: Word
+    reason: Word
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        if not self.reason.strip():
+            hint = "say why the other instances change nothing: 'no negative cycles: d[k, k] >= 0'"
+            yield Diagnostic("no-reason", "instances can be left out only for a reason", hints=(hint,))
+            return
+        try:
+            condition = parse_expression(self.predicate)
+        except KernelError as error:
+            yield from error.found
+            return
+        if found := [*_match_violations(kernel, self.insn_match, self.name)]:
+            yield from found
+            return
+        assert kernel.reference is not None, "a kernel has its reference program"
+        for name in selected(kernel, self.insn_match, self.name):
+            written = kernel.reference.kernel.instruction(reference_id(kernel.instruction(name)))
+            known = {*written.inames, *kernel.parameters}
+            if unknown := sorted(variables(condition) - known):
+                yield unknown_name("iname", unknown[0], known)
+            elif condition_set(condition, written.domain, written.inames) is None:
+                message = f"'{self.predicate}' is not affine in inames and parameters"
+                yield Diagnostic("not-affine", message, hints=("compare sums and integer multiples of them",))
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        condition = parse_expression(self.predicate)
+        return _restated(kernel, self.insn_match, self.name, lambda now, old: _narrowed(now, old, condition))
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterator[Diagnostic]:
+        yield from value_violations(after)
+        yield from order_violations(after)
 
 
 @dataclass(frozen=True)
@@ -131,6 +210,17 @@ def _without_predicates(kernel: LoopKernel, old: Instruction) -> Instruction:
     domain = domain_for(kernel.domains, old.inames, space)
     terms = term_domains(kernel.domains, old.inames, domain, expand_rules(old.expression, kernel.substitutions), space)
     return replace(old, predicates=(), domain=domain, terms=terms)
+
+
+def _narrowed(kernel: LoopKernel, old: Instruction, condition: Expression) -> Instruction:
+    """Return an instruction with *condition*, on the inames of the program, in its domain."""
+    assert isinstance(old.origin, Copy), "what a transform made is no instruction of the program"
+    here = substitute(condition, {name: to_expression(form) for name, form in old.origin.forms.items()})
+    domain = condition_set(here, old.domain, old.inames)
+    assert domain is not None, "violations come first"
+    space = parameter_space(kernel.parameters)
+    terms = term_domains(kernel.domains, old.inames, domain, expand_rules(old.expression, kernel.substitutions), space)
+    return replace(old, domain=domain, terms=terms)
 
 
 def _without(old: Instruction, gone: frozenset[str]) -> Instruction:

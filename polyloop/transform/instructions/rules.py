@@ -19,6 +19,7 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.transform.base import Transform, new_name_violations
 from polyloop.transform.instructions.instructions import find_instructions
 from polyloop.transform.instructions.matching import match_violations
+from polyloop.transform.loops.split import with_parts
 from polyloop.transform.parameters import InsnMatch, NewName, NewNames
 
 __all__ = ["ExpandSubst", "ExtractSubst", "find_rules_matching", "used_rules"]
@@ -48,7 +49,7 @@ class ExtractSubst(Transform):
         Name of the new rule.
     template
         An expression.  What it has besides the parameters must stand in the kernel as it is written here; the order
-        of terms and factors counts.
+        of terms and factors counts.  An iname that was split means its parts.
     parameters
         Names in the template that stand for any expression; the arguments of the rule.
     within
@@ -76,7 +77,7 @@ class ExtractSubst(Transform):
         if self.within is not None:
             found += match_violations(kernel, (self.within,), self.name)
         try:
-            template = parse_expression(self.template)
+            template = self._parsed(kernel)
         except KernelError as error:
             yield from (*found, *error.found)
             return
@@ -89,6 +90,10 @@ class ExtractSubst(Transform):
                 f"no expression looks like '{self.template}'{where}",
                 hints=("the order of the terms of sums and products counts; parameters stand for any expression",),
             )
+
+    def _parsed(self, kernel: LoopKernel) -> Expression:
+        """Return the template, in terms of the inames that there are now."""
+        return with_parts(kernel, parse_expression(self.template), self.parameters)
 
     def _parameter_violations(self, kernel: LoopKernel, template: Expression) -> Iterator[Diagnostic]:
         for name in self.parameters:
@@ -116,7 +121,7 @@ class ExtractSubst(Transform):
         return expr if all(a is b for a, b in zip(old, new, strict=True)) else rebuild(expr, new)
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
-        template = parse_expression(self.template)
+        template = self._parsed(kernel)
         rule = SubstitutionRule.of(self.subst_name, self.parameters, template)
         rules = {**kernel.substitutions, self.subst_name: rule}
         chosen = {instruction.id for instruction in _chosen(kernel, self.within)}

@@ -164,17 +164,19 @@ _UNROLLED = 16
 """Copy loops of at most this many iterations are unrolled, so that their loads are in flight together."""
 
 
+_ENDLESS = 1 << 31
+"""What stands for an extent that parameters decide."""
+
+
 def _extent(kernel: LoopKernel, instruction: Instruction, iname: str) -> int:
-    if isinstance(instruction.origin, Move):
-        most = constant_bounds(instruction.domain, instruction.inames.index(iname))[1]
-        return 1 if most is None else most + 1  # None where no element is moved at all
-    temporary = kernel.temporaries[instruction.target]
-    form = instruction.assignee.index_tuple
+    temporary = kernel.temporaries.get(instruction.target)
+    form = getattr(instruction.assignee, "index_tuple", ())
     position = next((i for i, index in enumerate(form) if variables(index) == {iname}), None)
-    if position is None:  # a part of a subscript: it was split
+    if temporary is None or position is None or isinstance(instruction.origin, Move):  # or a part of a subscript
+        if instruction.domain.is_empty():
+            return 1  # no element is moved at all
         most = constant_bounds(instruction.domain, instruction.inames.index(iname))[1]
-        return 1 if most is None else most + 1
+        return _ENDLESS if most is None else most + 1
     assert temporary.shape is not None
     extent = temporary.shape[position]
-    assert isinstance(extent, int)
-    return extent
+    return extent if isinstance(extent, int) else _ENDLESS

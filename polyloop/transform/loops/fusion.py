@@ -142,16 +142,27 @@ def _fused(kernel: LoopKernel, inames: Sequence[str], new: str) -> LoopKernel:
     number = fresh_block(kernel) if number is None else number
     result = merge_inames(kernel, inames, new)
     instructions = tuple(in_block(i, new, number) if i.id in users else i for i in result.instructions)
-    return replace(result, instructions=_with_others_in_front(instructions, users))
+    moved = replace(result, instructions=_with_others_in_front(instructions, users))
+    if len(open_loops(moved, new, users)) > 1:  # what stands between may touch other elements of the same arrays
+        bold = replace(result, instructions=_with_others_in_front(instructions, users, bold=True))
+        if len(open_loops(bold, new, users)) < 2 and not any(nest_violations(bold)):
+            return bold
+    return moved
 
 
-def _with_others_in_front(instructions: Sequence[Instruction], users: Collection[str]) -> tuple[Instruction, ...]:
-    """Return *instructions* with those between *users* that need nothing of the users before them in front of these."""
+def _with_others_in_front(
+    instructions: Sequence[Instruction], users: Collection[str], *, bold: bool = False
+) -> tuple[Instruction, ...]:
+    """Return *instructions* with those between *users* that need nothing of the users before them in front of these.
+
+    Those that only write arrays that the users use count as well where they are moved *bold*, which is proven later.
+    """
     first = next((n for n, i in enumerate(instructions) if i.id in users), 0)
     front, rest = [*instructions[:first]], list[Instruction]()
     written, read = set[str](), set[str]()
     for instruction in instructions[first:]:
-        is_free = written.isdisjoint((*instruction.reads, *instruction.writes)) and read.isdisjoint(instruction.writes)
+        is_free = written.isdisjoint(instruction.reads)
+        is_free &= bold or (written | read).isdisjoint(instruction.writes)
         if instruction.id not in users and is_free and not instruction.depends_on & {i.id for i in rest}:
             front.append(instruction)
             continue

@@ -12,11 +12,12 @@ from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.domains import iname_range
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.tags import AutoLocal
+from polyloop.kernel.tags import AutoLocal, LocalAxis, ThreadDigit
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import Row, add_rows, map_from_forms
 from polyloop.transform.base import Transform, iname_violations, new_name_violations
 from polyloop.transform.instructions.selection import selected, selection_violations
+from polyloop.transform.loops.auto_local import assign_auto
 from polyloop.transform.loops.nests import data_violations, nest_violations, tagged_violations
 from polyloop.transform.loops.remap import Remap, free_space, remap_inames, remap_violations
 from polyloop.transform.loops.split import Splitting, parts_of, split_violations
@@ -44,7 +45,8 @@ class JoinInames(Transform):
     new_iname
         Name of the loop; by default the old names with ``_and_`` between them.
     tag
-        How it runs, as in :func:`tag_inames`; ``l.auto`` if all of the old ones are.
+        How it runs, as in :func:`tag_inames`; ``l.auto`` if all of the old ones are, or are the loops of a copy that
+        ``l.auto`` spread over threads (:func:`add_prefetch`).
     within
         The instructions concerned; all by default.
 
@@ -136,13 +138,19 @@ class JoinInames(Transform):
         )
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
-        result = remap_inames(kernel, self._change(kernel), self._only(kernel))
         tags = self.tags() or (((self.joined, "l.auto"),) if self._is_auto(kernel) else ())
-        return TagInames(tags).rewrite(result)
+        if self._is_auto(kernel):
+            own = {name: tag for name, tag in kernel.iname_tags.items() if name not in self.inames}
+            kernel = replace(kernel, iname_tags=own)
+        result = remap_inames(kernel, self._change(kernel), self._only(kernel))
+        return assign_auto(TagInames(tags).rewrite(result))
 
     def _is_auto(self, kernel: LoopKernel) -> bool:
-        """Return whether all of the loops are to be spread over threads, which are not chosen yet."""
-        return all(isinstance(kernel.tag(iname), AutoLocal) for iname in self.inames)
+        """Return whether all of the loops are to be spread over threads, or are those of a copy that was."""
+        users = {i.id for i in kernel.instructions if not {*self.inames}.isdisjoint(i.inames)}
+        is_copy = users <= {*kernel.evaluations.values()}
+        tags = [kernel.tag(iname) for iname in self.inames]
+        return all(isinstance(tag, AutoLocal) or (is_copy and isinstance(tag, LocalAxis | ThreadDigit)) for tag in tags)
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         return nest_violations(after)

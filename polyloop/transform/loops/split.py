@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Final
 
@@ -11,12 +11,14 @@ import pymbolic.primitives as p
 from polyloop.edge.checks import EXPLAINED
 from polyloop.errors import Diagnostic
 from polyloop.expr.names import check_identifier
+from polyloop.expr.nodes import Expression
+from polyloop.expr.rewrite import substitute
 from polyloop.frozen import replace
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import Sequential
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import Row, map_from_forms
-from polyloop.transform.base import Transform, iname_violations, new_name_violations
+from polyloop.transform.base import Applied, Transform, iname_violations, new_name_violations
 from polyloop.transform.instructions.selection import selected, selection_violations
 from polyloop.transform.loops.inames import Replacement, replace_iname
 from polyloop.transform.loops.nests import nest_violations
@@ -26,7 +28,8 @@ from polyloop.transform.loops.tag import TagInames, parallel_violations, tag_vio
 from polyloop.transform.parameters import Iname, InsnMatch, NewName, TagText
 from polyloop.verification.order import order_violations
 
-__all__ = ["SplitIname", "Splitting", "halves", "parts_of", "slab_violations", "split_violations"]
+__all__ = ["SplitIname", "Splitting", "halves", "parts_of", "slab_violations", "split_violations",
+           "with_parts"]
 
 _MOST_APART: Final = 2**20  # iterations at one end of a loop: sums of it and a size stay far from the end of 64 bits
 
@@ -215,3 +218,13 @@ def parts_of(kernel: LoopKernel, iname: str, length: int, names: tuple[str, str]
     there = (part, Affine(((iname, 1),), -low).add(part, -length))
     text = p.Sum((p.Product((length, p.Variable(outer))), p.Variable(inner), *((low,) if low else ())))
     return Remap((iname,), names, map_from_forms(free_space(kernel, 1), (iname,), there), there, (back,), {iname: text})
+
+
+def with_parts(kernel: LoopKernel, expr: Expression, parameters: Sequence[str] = ()) -> Expression:
+    """Return *expr* with the inames that were split in terms of their parts, but for *parameters* of that name."""
+    for step in kernel.trace:
+        split = step.transform if isinstance(step, Applied) else None
+        if isinstance(split, SplitIname) and split.split_iname not in (*kernel.inames, *parameters):
+            value = p.Sum((p.Product((split.inner_length, p.Variable(split.outer))), p.Variable(split.inner)))
+            expr = substitute(expr, {split.split_iname: value})
+    return expr

@@ -147,7 +147,7 @@ class ReduceAtomically(Transform):
         judged = replace(base, reference=kernel.reference)
         original = base.instruction(_origin(instruction).instruction)
         if not any((*value_violations(judged), *order_violations(judged))):
-            for apart in (True, False):
+            for apart in (True, False) if _has_own_elements(kernel, instruction) else (False,):
                 new = _divided(base, original, init, apart=apart)
                 if _same_order(lower(base), lower(new), original.id, init):
                     result = _divided(kernel, instruction, init, apart=apart)
@@ -224,11 +224,16 @@ def _instance_problems(kernel: LoopKernel, instruction: Instruction) -> Iterator
         return
     indices = [affine_of(index) for index in getattr(instruction.assignee, "index_tuple", ())]
     known = {*instruction.inames, *kernel.parameters}
-    domain = instruction.domain.intersect_params(kernel.assumptions)
     if any(form is None or not form.names() <= known for form in indices):
         yield "data decides which element it assigns", "let its subscripts be affine"
-    elif not map_from_forms(domain, instruction.inames, indices).is_injective():
-        yield "several of its instances assign one element", "let each instance have an element of its own"
+
+
+def _has_own_elements(kernel: LoopKernel, instruction: Instruction) -> bool:
+    """Return whether each instance assigns an element of its own."""
+    indices = [affine_of(index) for index in getattr(instruction.assignee, "index_tuple", ())]
+    forms = [form for form in indices if form is not None]
+    domain = instruction.domain.intersect_params(kernel.assumptions)
+    return bool(map_from_forms(domain, instruction.inames, forms).is_injective())
 
 
 def _divided(kernel: LoopKernel, old: Instruction, name: str, *, apart: bool) -> LoopKernel:

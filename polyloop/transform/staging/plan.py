@@ -239,7 +239,7 @@ def with_whole_axes(
     forms: list[Affine] = []
     rows: list[Row] = []
     dims = inames
-    shape = whole_axes(kernel, source)
+    shape = whole_axes(kernel, source) or (0,) * len(given)  # without extents there are no whole axes
     for axis, (form, extent) in enumerate(zip(given, shape, strict=True)):
         if form is not None:
             forms.append(form)

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated
+from typing import Annotated, TypeAlias
+
+import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic, unknown_name
+from polyloop.expr.names import tagged_name
+from polyloop.expr.nodes import Expression, function_name
+from polyloop.expr.rewrite import map_nodes, substitute
+from polyloop.expr.source import Source, split_outside_brackets
+from polyloop.frozen import replace
+from polyloop.kernel.instruction import SubstitutionRule
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.poly.affine import Affine
 from polyloop.transform.declare import Names, Takes
 from polyloop.transform.parameters import (
     DimTags,
@@ -16,19 +25,27 @@ from polyloop.transform.parameters import (
     InsnMatch,
     NewName,
     NewNames,
-    RuleName,
     Space,
     TagText,
     names_of,
 )
 from polyloop.transform.staging.plan import Filling, Place, Plan, Temporary, fresh_id
+from polyloop.transform.staging.prefetch import subscript_forms
 from polyloop.transform.staging.staged import Staging
+from polyloop.transform.staging.uses import free_inames
 
 __all__ = ["Precompute"]
 
 
 def _axes(given: str | Sequence[str | int]) -> tuple[str, ...]:
     return names_of(given if isinstance(given, str) else [str(axis) for axis in given])
+
+
+def _invocations(given: str | Sequence[str]) -> str:
+    return tagged_name(given if isinstance(given, str) else ", ".join(map(str, given)))
+
+
+_Invocations: TypeAlias = Annotated[str, Takes(str | Sequence[str], _invocations), Names.RULE]
 
 
 @dataclass(frozen=True)
@@ -46,9 +63,11 @@ class Precompute(Staging):
     Parameters
     ----------
     subst_use
-        Name of the rule.
+        Name of the rule; ``"f(i, 0)"``, or a list of such uses, also says by which arguments the values are meant that
+        the sweep stores.
     sweep_inames
-        Inames over which the values are stored at once; together they span the temporary.
+        Inames over which the values are stored at once; together they span the temporary.  Those in the value of the
+        rule that are no arguments of it have axes in front of the arguments'.
     precompute_inames
         Names for the new inames, one for each argument of the rule; by default ``{rule}_dim_0``, ...  Existing inames
         with the required values are allowed: then these loops, with their tags, compute the values.
@@ -92,7 +111,7 @@ class Precompute(Staging):
     ARRAY 2014, https://doi.org/10.1145/2627373.2627387.
     """
 
-    subst_use: RuleName
+    subst_use: _Invocations
     sweep_inames: Inames = ()
     _: KW_ONLY
     precompute_inames: NewNames | None = None
@@ -108,21 +127,44 @@ class Precompute(Staging):
     pad: int = 0
     compute_at: Iname | None = None
 
+    @property
+    def rule(self) -> str:
+        """Name of the rule."""
+        return self.subst_use.partition("(")[0].strip()
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """Arguments of the uses that the text gives."""
+        if "(" not in self.subst_use:
+            return ()
+        parts = [part.text.strip() for part in split_outside_brackets(Source.of(self.subst_use), ",")]
+        return tuple(part.partition("(")[2].removesuffix(")") for part in parts)
+
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
-        if self.subst_use not in kernel.substitutions:
-            yield unknown_name("substitution rule", self.subst_use, kernel.substitutions)
+        if self.rule not in kernel.substitutions:
+            yield unknown_name("substitution rule", self.rule, kernel.substitutions)
             return
+        count = len(kernel.substitutions[self.rule].arguments)
+        for text in self.uses:
+            forms = subscript_forms(kernel, text)
+            known = {*kernel.inames, *kernel.parameters}
+            if forms is None or len(forms) != count or any(x is None or not x.names() <= known for x in forms):
+                message = f"'{text}' are no arguments of '{self.rule}' that are affine in inames and parameters"
+                hint = f"give {count} of them, such as '{self.rule}(i, k + 1)'"
+                yield Diagnostic("bad-value", message, hints=(hint,))
+                return
+        kernel = self._spread(kernel)
         problem = self.place(kernel).problem
         if problem is not None:
             yield problem
             return
-        arguments = kernel.substitutions[self.subst_use].arguments
+        arguments = kernel.substitutions[self.rule].arguments
         if self._names_arguments(kernel):
             if sorted(self._positions(kernel)) != list(range(len(arguments))):
                 yield Diagnostic(
                     "wrong-rank",
                     f"storage_axes {', '.join(self.storage_axes or ())} do not name each argument of "
-                    f"'{self.subst_use}' once",
+                    f"'{self.rule}' once",
                     (f"its arguments are {', '.join(arguments)}",),
                     ("name all of them, from the one that varies slowest in memory to the fastest",),
                 )
@@ -136,23 +178,23 @@ class Precompute(Staging):
         if self.precompute_inames is not None and len(self.precompute_inames) != count:
             yield Diagnostic(
                 "wrong-rank",
-                f"rule '{self.subst_use}' has {count} arguments, and {len(self.precompute_inames)} inames were given",
+                f"rule '{self.rule}' has {count} arguments, and {len(self.precompute_inames)} inames were given",
                 hints=("give one iname for each argument",),
             )
 
     def _names_arguments(self, kernel: LoopKernel) -> bool:
         """Return whether the storage axes are arguments of the rule, by name or number, and not inames."""
-        known = kernel.substitutions[self.subst_use].arguments
+        known = kernel.substitutions[self.rule].arguments
         return bool(self.storage_axes) and all(x in known or x.isdecimal() for x in self.storage_axes or ())
 
     def _positions(self, kernel: LoopKernel) -> list[int]:
-        known = kernel.substitutions[self.subst_use].arguments
+        known = kernel.substitutions[self.rule].arguments
         return [known.index(x) if x in known else int(x) for x in self.storage_axes or ()]
 
     def place(self, kernel: LoopKernel) -> Place:
         """Return the swept loops, and the loops around the new instruction."""
         given = Place(self.sweep_inames, self.precompute_outer_inames, self.compute_at)
-        return given.found(kernel, self.subst_use, True, self.temporary_address_space == "private")
+        return given.found(kernel, self.rule, True, self.temporary_address_space == "private")
 
     @property
     def wish(self) -> str | None:
@@ -166,11 +208,11 @@ class Precompute(Staging):
             axes, count = None, len(positions)
             if sorted(positions) == list(range(count)):
                 dim_tags = ",".join(f"N{count - 1 - positions.index(number)}" for number in range(count))
-        wish = self.temporary_name or f"{self.subst_use}_value"
+        wish = self.temporary_name or f"{self.rule}_value"
         name = kernel.fresh(wish) if self.temporary_name is None or self.shares(kernel) else wish
-        instruction = self.compute_insn_id or fresh_id(kernel, f"compute_{self.subst_use}")
+        instruction = self.compute_insn_id or fresh_id(kernel, f"compute_{self.rule}")
         return Plan(
-            self.subst_use,
+            self.rule,
             True,
             place_.sweep,
             place_.outer,
@@ -178,4 +220,47 @@ class Precompute(Staging):
             Filling(instruction, self.default_tag, self.precompute_inames, may_reuse=True),
             self.fetch_bounding_box,
             within=self.within or "",
+            subscripts=tuple(self._forms(kernel)),
         )
+
+    def _forms(self, kernel: LoopKernel) -> Iterator[tuple[Affine | None, ...]]:
+        """Yield the arguments of the uses that are given, behind the swept inames that became arguments."""
+        count = len(kernel.substitutions[self.rule].arguments)
+        for text in self.uses:
+            forms = subscript_forms(kernel, text) or ()
+            more = self.sweep_inames[: count - len(forms)] if len(forms) < count else ()
+            yield (*map(Affine.variable, more), *forms)
+
+    def _spread(self, kernel: LoopKernel) -> LoopKernel:
+        """Return *kernel* with the swept inames in the value of the rule among its arguments."""
+        free = free_inames(kernel, self.rule).difference(self.precompute_outer_inames or ())
+        more = [name for name in self.sweep_inames if name in free]
+        if not more:
+            return kernel
+        given = tuple(map(p.Variable, more))
+
+        def visit(node: Expression) -> Expression:
+            if isinstance(node, p.Call) and function_name(node) == self.rule:
+                return p.Call(node.function, (*given, *node.parameters))
+            return p.Call(node, given) if node == p.Variable(self.rule) else node
+
+        old = kernel.substitutions[self.rule]
+        names = [kernel.fresh(f"{name}_", old.arguments) for name in more]
+        value = substitute(old.expression, dict(zip(more, map(p.Variable, names), strict=True)))
+        rules = {name: rule.mapped(lambda value: map_nodes(value, visit))
+                 for name, rule in kernel.substitutions.items()}  # fmt: skip
+        rules[self.rule] = SubstitutionRule.of(self.rule, (*names, *old.arguments), value)
+        instructions = tuple(replace(
+            old, expression=map_nodes(old.expression, visit),
+            predicates=tuple(map_nodes(predicate, visit) for predicate in old.predicates),
+        ) for old in kernel.instructions)  # fmt: skip
+        return replace(kernel, instructions=instructions, substitutions=rules)
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        return super().rewrite(self._spread(kernel))
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        return super().consequences(self._spread(before), after)
+
+    def note(self, before: LoopKernel, after: LoopKernel) -> str:
+        return super().note(self._spread(before), after)

@@ -6,20 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, TypeAlias
 
-import pymbolic.primitives as p
-
 from polyloop.errors import Diagnostic, KernelError, unknown_name
 from polyloop.expr.names import tagged_name
-from polyloop.expr.nodes import Expression
 from polyloop.expr.parser import parse_expression
-from polyloop.expr.rewrite import substitute
 from polyloop.expr.source import Source, split_outside_brackets
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import is_thread
 from polyloop.poly.affine import Affine, affine_of
-from polyloop.transform.base import Applied, new_name_violations
+from polyloop.transform.base import new_name_violations
 from polyloop.transform.declare import Takes
-from polyloop.transform.loops.split import SplitIname
+from polyloop.transform.loops.split import with_parts
 from polyloop.transform.parameters import (
     ArrayName,
     DimTags,
@@ -35,7 +31,7 @@ from polyloop.transform.staging.plan import Filling, Place, Plan, Temporary, fre
 from polyloop.transform.staging.staged import Staging
 from polyloop.transform.staging.uses import Use, find_uses
 
-__all__ = ["AddPrefetch"]
+__all__ = ["AddPrefetch", "subscript_forms"]
 
 
 def _subscripts(given: str | Sequence[str | Sequence[str]]) -> tuple[str, ...]:
@@ -196,7 +192,7 @@ class AddPrefetch(Staging):
         """Return the swept loops, and the loops around the copy."""
         sweep = self.sweep_inames
         if not sweep and self.compute_at is None:
-            sweep = tuple(dict.fromkeys(name for text in self.subscripts for name in self._along(kernel, text)))
+            sweep = self._swept(kernel)
         given = Place(sweep, self._outer(kernel, sweep), self.compute_at)
         return given.found(kernel, self.array, self._is_rule(kernel), self.temporary_address_space == "private")
 
@@ -228,25 +224,32 @@ class AddPrefetch(Staging):
         left = list(dict.fromkeys(use.instruction.id for use in uses if use.instruction.id not in missed))
         return " or ".join(f"id:{name}" for name in left) if missed and left else ""
 
-    def _along(self, kernel: LoopKernel, text: str) -> Iterator[str]:
-        """Yield the inames of reads along the whole axes of a subscript, without those that it names.
+    def _swept(self, kernel: LoopKernel) -> tuple[str, ...]:
+        """Return the inames of reads along whole axes; of reads with different ones, those around all of them."""
+        found = [entry for text in self.subscripts for entry in self._along(kernel, text)]
+        swept = dict.fromkeys(name for _, names in found for name in names)
+        common = tuple(name for name in swept if all(name in use.inames for use, _ in found))
+        return common or tuple(swept)
+
+    def _along(self, kernel: LoopKernel, text: str) -> Iterator[tuple[Use, list[str]]]:
+        """Yield reads with their inames along the whole axes of a subscript, without those that it names.
 
         Of reads in several places those count that agree with it along the other axes, if there are any.
         """
-        forms = _forms(kernel, text) or ()
+        forms = subscript_forms(kernel, text) or ()
         named = {name for form in forms if form is not None for name in form.names()}
-        uses = [use.arguments for use in self._uses(kernel) if len(use.arguments) == len(forms)]
-        meant = [found for found in uses if all(a in (None, b) for a, b in zip(forms, found, strict=True))]
-        for found in meant or uses:
-            for form, argument in zip(forms, found, strict=True):
-                if form is None:
-                    yield from sorted(argument.names() - named - {*kernel.parameters})
+        uses = [use for use in self._uses(kernel) if len(use.arguments) == len(forms)]
+        meant = [use for use in uses if all(a in (None, b) for a, b in zip(forms, use.arguments, strict=True))]
+        for use in meant or uses:
+            own = {name for form, argument in zip(forms, use.arguments, strict=True) if form is None
+                   for name in argument.names()}  # fmt: skip
+            yield use, sorted(own - named - {*kernel.parameters})
 
     def _subscript_violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         rank = self._rank(kernel)
         known = {*kernel.inames, *kernel.parameters}
         for text in self.subscripts:
-            forms = _forms(kernel, text)
+            forms = subscript_forms(kernel, text)
             if forms is None or len(forms) != rank or any(
                 form is not None and not form.names() <= known for form in forms
             ) or (None in forms and not whole_axes(kernel, self.array)):
@@ -270,25 +273,15 @@ class AddPrefetch(Staging):
             Filling(instruction, self.default_tag, self.dim_arg_names, self.vec),
             self.fetch_bounding_box,
             within=self.within or self._inside(kernel, place),
-            subscripts=tuple(forms for text in self.subscripts if (forms := _forms(kernel, text)) is not None),
+            subscripts=tuple(forms for text in self.subscripts if (forms := subscript_forms(kernel, text)) is not None),
         )
 
 
-def _now(kernel: LoopKernel, expr: Expression) -> Expression:
-    """Return *expr* with the inames that were split in terms of their parts."""
-    for step in kernel.trace:
-        split = step.transform if isinstance(step, Applied) else None
-        if isinstance(split, SplitIname) and split.split_iname not in kernel.inames:
-            value = p.Sum((p.Product((split.inner_length, p.Variable(split.outer))), p.Variable(split.inner)))
-            expr = substitute(expr, {split.split_iname: value})
-    return expr
-
-
-def _forms(kernel: LoopKernel, text: str) -> tuple[Affine | None, ...] | None:
+def subscript_forms(kernel: LoopKernel, text: str) -> tuple[Affine | None, ...] | None:
     """Return the subscripts in *text* as affine forms, None for ``:``; None if they are none."""
     parts = [part.text.strip() for part in split_outside_brackets(Source.of(text), ",")]
     try:
-        forms = [None if part == ":" else affine_of(_now(kernel, parse_expression(part))) for part in parts]
+        forms = [None if part == ":" else affine_of(with_parts(kernel, parse_expression(part))) for part in parts]
     except KernelError:
         return None
     return None if any(form is None and part != ":" for form, part in zip(forms, parts, strict=True)) else tuple(forms)

@@ -246,30 +246,35 @@ class _Binder:
             if not isinstance(index, Slice):
                 indices.append(index)
                 continue
-            low = Affine((), 0) if index.low is None else self.affine(index.low, given)
-            if index.high is not None:
-                high = self.affine(index.high, given)
-            elif shape is not None and position < len(shape):
-                high = self.affine(shape[position], given)
-            else:
-                message = f"the slice of '{given.array}' has no end, and its shape is not declared"
-                raise self.fail("bad-call", message, f"declare the shape, or sweep: [i]: {given.array}[i]")
-            name = f":{position}"
             step = Affine((), 1) if index.step is None else self.affine(index.step, given)
+            extent = shape[position] if shape is not None and position < len(shape) else None
+            is_down = step.const < 0
+            first: Expression | None = index.low
+            if first is None:
+                first = 0 if not is_down else None if extent is None else p.Sum((extent, -1))
+            last = index.high if index.high is not None else -1 if is_down else extent
+            if first is None or last is None:
+                which = "beginning" if first is None else "end"
+                message = f"the slice of '{given.array}' has no {which}, and its shape is not declared"
+                raise self.fail("bad-call", message, f"declare the shape, or sweep: [i]: {given.array}[i]")
+            low, high = self.affine(first, given), self.affine(last, given)
+            name = f":{position}"
             if step == Affine((), 1):
                 axes.append((name, low, high.add(low, -1)))
                 indices.append(p.Variable(name))
             else:
                 axes.append((name, Affine((), 0), self.steps(high.add(low, -1), step, given)))
-                indices.append(p.Sum((index.low or 0, p.Product((step.const, p.Variable(name))))))
+                indices.append(p.Sum((first, p.Product((step.const, p.Variable(name))))))
         return axes, indices
 
     def steps(self, length: Affine, step: Affine, given: SubArray) -> Affine:
         """Return the number of elements of a slice of *length* elements with a *step*."""
-        if step.terms or step.const < 1:
-            message = f"the step of the slice of '{given.array}' is no positive number"
+        if step.terms or not step.const:
+            message = f"the step of the slice of '{given.array}' is 0, or no number"
             raise self.fail("bad-call", message, f"sweep: [i]: {given.array}[2*i]")
-        by = step.const
+        by = abs(step.const)
+        if step.const < 0:
+            length = Affine((), 0).add(length, -1)
         if any(factor % by for _, factor in length.terms):
             message = f"the number of elements of the slice of '{given.array}' is not affine"
             raise self.fail("bad-call", message, f"sweep over a domain of this length: [i]: {given.array}[{by}*i]")
