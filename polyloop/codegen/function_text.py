@@ -16,6 +16,7 @@ from polyloop.codegen.loops.digits import digit_lines, digits_of
 from polyloop.codegen.loops.grid import axis_text, shifted_text
 from polyloop.codegen.loops.hosts import printed
 from polyloop.codegen.pointers import may_merge_loads
+from polyloop.codegen.streamed import streamed, with_fences
 from polyloop.codegen.tree.c_ast import Block, For, Group, If, Node
 from polyloop.codegen.tree.cprinter import print_block
 from polyloop.codegen.tree.offsets import with_named_offsets
@@ -189,7 +190,9 @@ def _body(function: Function, unit: Unit) -> Block:
         blocks = frozenset([str(values[axis]) for axis in AXES if is_grid_axis(axis) and axis in values])
         body = with_named_offsets(body, function.scope.index_type, sizes, blocks, names.fresh)
     body = in_vectors(body, loops.lanes) if loops.lanes else body
+    body = streamed(body, function, unit)
     body = shared_by_threads(body, loops.blocks) if loops.blocks else body
+    body = with_fences(body, function)
     return behind_pointers(body, names.fresh) if loops.lanes else body
 
 

@@ -66,6 +66,8 @@ class ArrayArg(Shown):
         Names of the axes, by which transforms may be told about them.
     is_read_once
         Whether caches may drop its elements first, because hardly any is read again.
+    is_written_once
+        Whether caches need not keep what is written, because nothing of it is read soon.
     """
 
     name: str
@@ -81,6 +83,7 @@ class ArrayArg(Shown):
     is_constant: bool = False
     dim_names: tuple[str, ...] | None = None
     is_read_once: bool = False
+    is_written_once: bool = False
 
     @property
     def is_packed(self) -> bool:

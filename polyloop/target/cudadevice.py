@@ -13,6 +13,7 @@ from polyloop.codegen.device.entries import (
     LookBack,
     Reductions,
     Shuffles,
+    Stores,
     Threads,
     Together,
     Word,
@@ -55,6 +56,7 @@ _CLUSTERS: Final = Clusters(
 )
 """PTX ISA, "barrier.cluster" and "mapa", from sm_90 on: an arrival is a release, a wait an acquire of the cluster."""
 _LOADS: Final = Loads(once="__ldcs")
+_STORES: Final = Stores(once="__stcs")
 _SHUFFLES: Final = Shuffles("__shfl_sync", "__shfl_xor_sync", "__shfl_up_sync", "__shfl_down_sync")
 
 _TRUTHS: Final = {("any", "bool"): "__any_sync({0}, {1})", ("all", "bool"): "__all_sync({0}, {1})"}
@@ -166,4 +168,4 @@ def cuda_device(arch: str) -> tuple[Entry, ...]:
     roles = ROLES if arch.endswith("a") else replace(ROLES, fewer="", more="")  # PTX ISA: an instruction of sm_90a
     copies += (BOXES, roles, _CLUSTERS) if capability >= _HOPPER else ()
     atomics = replace(ATOMICS, wide=_WIDE_ATOMICS) if capability >= _HOPPER else ATOMICS
-    return (THREADS, _LOADS, _SHUFFLES, reductions, atomics, look_back, *copies, *matrices)
+    return (THREADS, _LOADS, _STORES, _SHUFFLES, reductions, atomics, look_back, *copies, *matrices)

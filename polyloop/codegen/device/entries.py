@@ -280,6 +280,37 @@ class Loads(Entry):
 
 
 @dataclass(frozen=True)
+class Stores(Entry):
+    """Stores of data that caches need not keep.
+
+    Attributes
+    ----------
+    once
+        Function that stores a value through a pointer: numbers of 4 and 8 bytes, and vectors of these.  Empty if only
+        whole lines can be stored so.
+    line
+        Function that stores all lanes of a vector: arguments are a pointer, the address of the lanes in a line of
+        memory of the thread, and their bytes.  Empty if there is :attr:`once`.
+    least
+        The bytes of the smallest line.
+    fence
+        Statement by which a thread lets others see the lines that it stored.
+    team, share
+        Directives of a block that all threads execute, and of a loop in it whose iterations they share, and behind
+        which none waits for the others.
+    """
+
+    what = "stores past the caches"
+    hint = "ordinary stores do the same"
+    once: str = ""
+    line: str = ""
+    least: int = 1
+    fence: str = ""
+    team: str = ""
+    share: str = ""
+
+
+@dataclass(frozen=True)
 class Copies(Entry):
     """Asynchronous copies to shared memory, by functions that the definitions of the language have.
 
