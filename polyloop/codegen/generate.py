@@ -144,6 +144,7 @@ def _generated(spelt: Spelt, index_bits: int) -> GeneratedProgram:
         indexed=indexed,
         notes=(*schedule.remarks.left_open, *((name, note) for (name, _), note in findings.notes.items()),
                *queue_notes(indexed)),
+        means=tuple(findings.means.values()),
         checks=checks,
         index_checks=index_conditions,
         index_bits=bits,

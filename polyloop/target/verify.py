@@ -59,7 +59,7 @@ def verify(kernel: LoopKernel, *, target: Target | None = None, max_operations: 
         assumptions=(*_checked(program), *map(Assumption, taken_on_trust(verified.placement))),
         unchecked=tuple(map(str, kernel.waivers)),
         program=tuple(_program(verified.schedule.launches)),
-        remarks=tuple(note for _, note in program.notes),
+        remarks=(*(note for _, note in program.notes), *program.means),
         rewrites=tuple(s.call() for s in kernel.trace if isinstance(s, Applied) and s.transform.changes_meaning),
     )
 

@@ -139,6 +139,16 @@ def test_sums_of_blocks_agree_with_numpy(arch: str, threads: int) -> None:
         np.testing.assert_array_equal(result.s, a.sum(1))
 
 
+def test_no_barrier_of_a_block_votes() -> None:
+    knl = pl.make_kernel("{[i, j]: 0 <= i < n and 0 <= j < m}", "s[i] = all(j, a[i, j] > 3)",
+                         [pl.GlobalArg("a", F, shape="n, m"), ...], name="votes", assumptions="m >= 1")  # fmt: skip
+    knl = pl.split_iname(pl.tag_inames(knl, "i:g.0"), "j", 128, inner_tag="l.0")
+    a = np.random.default_rng(0).integers(3, 9, (3, 200)).astype(F)
+    a[1] = 5
+    for result in run_on_fibres(pl.generate_code(knl, pl.HipTarget("gfx90a")), {"a": a}, orders=("random",)).values():
+        assert result.s.tolist() == (a > 3).all(axis=1).tolist()
+
+
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_groups_of_a_wave_end_their_loops_apart(arch: str) -> None:
     rng = np.random.default_rng(0)

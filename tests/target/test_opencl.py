@@ -291,3 +291,36 @@ def test_barriers_fence_the_memory_through_which_threads_meet() -> None:
     found = text(pl.tag_inames(knl, "i:l.0, j:l.0"))
     assert "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);" in found
     assert "t[i] = 2.0f * x" in found.replace("[tx]", "[i]")
+
+
+def whole(operation: str, value: str = "a[i, j]", dtype: Any = F, length: int = 64) -> pl.LoopKernel:
+    knl = pl.make_kernel("{[i, j]: 0 <= i < n and 0 <= j < m}", f"s[i] = {operation}(j, {value})",
+                         [pl.GlobalArg("a", dtype, shape="n, m"), ...], name="whole", assumptions="m >= 1")  # fmt: skip
+    return pl.split_iname(pl.tag_inames(knl, "i:g.0"), "j", length, inner_tag="l.0")
+
+
+GROUPS = pl.OpenCLTarget(pl.OpenCLDevice("one with sub-groups", has_sub_groups=True), version="3.0")
+
+
+def test_sums_of_a_work_group_go_through_sub_groups() -> None:
+    code = text(whole("sum"), GROUPS)
+    for line in ("x = sub_group_reduce_add(x);", "partial[get_sub_group_id()] = x;", "x += partial[n];"):
+        assert line in code
+    assert "distance" not in code
+    assert "sub_group_reduce_max" in text(whole("max", dtype=np.int64), GROUPS)
+    assert "sub_group" not in text(whole("max"), GROUPS)  # of floats: what it does with NaN is not said
+    assert "sub_group" not in text(whole("sum"), pl.OpenCLTarget(pl.OpenCLDevice(has_sub_groups=True)))  # version 1.2
+
+
+def test_a_certificate_says_where_local_memory_stands_in_for_sub_groups() -> None:
+    assert [r.code for r in pl.verify(whole("sum"), target=TARGET).remarks] == ["no-sub-groups"]
+    assert "no-sub-groups" in str(pl.verify(whole("max"), target=GROUPS))
+    assert not pl.verify(whole("sum"), target=GROUPS).remarks
+    assert not pl.generate_code(whole("sum"), target=TARGET).notes  # it is no warning
+
+
+@pytest.mark.parametrize("operation", ["any", "all"])
+def test_no_barrier_votes(operation: str) -> None:
+    code = text(whole(operation, "a[i, j] > 3"))
+    assert "__local bool partial[64];" in code
+    assert f"acc = whole_block_{operation}_bool(acc, partial);" in code

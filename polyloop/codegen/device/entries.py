@@ -202,6 +202,28 @@ class Reductions(Entry):
 
 
 @dataclass(frozen=True)
+class SubGroups(Entry):
+    """Groups of threads of a block that combine values at once; which threads form one is up to the device.
+
+    Attributes
+    ----------
+    reductions
+        Call that combines the values of a group, by ``(operation, NumPy name of the type)``; the field is the value.
+    lane
+        The number of a thread in its group.
+    number, count
+        The number of a group in its block, and how many there are.
+    """
+
+    what = "sub-groups"
+    hint = "threads exchange values through shared memory"
+    reductions: Mapping[tuple[str, str], str]
+    lane: str
+    number: str
+    count: str
+
+
+@dataclass(frozen=True)
 class Atomics(Entry):
     """Atomic updates of memory.
 

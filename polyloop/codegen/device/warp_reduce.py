@@ -15,7 +15,7 @@ import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.codegen.device.cluster import cluster_call, placed
-from polyloop.codegen.device.entries import Reductions, Shuffles, Threads
+from polyloop.codegen.device.entries import Reductions, Shuffles, SubGroups, Threads
 from polyloop.codegen.expressions.combine import function_scope, updated
 from polyloop.codegen.expressions.expressions import Expressions
 from polyloop.codegen.loops.context import Context
@@ -24,6 +24,7 @@ from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_ast import Assign
 from polyloop.codegen.tree.c_expr import Code
+from polyloop.errors import Diagnostic
 from polyloop.expr.dtypes import dtype_name, is_complex, is_narrow
 from polyloop.expr.nodes import Expression, Operation
 from polyloop.expr.operations import has_terms
@@ -55,7 +56,8 @@ def collective_call(
     """Return the assignment by which every thread of a group gets the combination of the group's values."""
     scope = expressions.scope
     target, name, dtype = expressions.target(statement.lhs, context)
-    meeting = meeting_of(sizes, collective.across, scope.language.warp_size, collective.blocks)
+    has_votes = scope.language.limits is None or scope.language.limits.has_votes
+    meeting = meeting_of(sizes, collective.across, scope.language.warp_size, collective.blocks, has_votes=has_votes)
     value = target
     if meeting.across or meeting.blocks > 1:
         who = "whole warps call it" if statement.bounds and collective.is_direct else "the whole block calls it"
@@ -150,6 +152,11 @@ class Exchange:
         native = language.find(Reductions) or Reductions({})
         if name in LOGICAL and name in native.block and meeting.is_whole_block and meeting.parts > 1:
             yield f"x = {native.block[name].format('x')};"
+            return
+        groups = language.find(SubGroups)
+        in_group = None if groups is None else groups.reductions.get((name, self.dtype.name))
+        if groups is not None and in_group is not None and meeting.is_whole_block and meeting.parts > 1:
+            yield from self.over_sub_groups(groups, in_group)
             return
         at_once = native.warp.get((name, self.dtype.name))
         if at_once is not None and len(meeting.bits) == meeting.warp_size.bit_length() - 1:
@@ -316,10 +323,22 @@ class Exchange:
     # }}}
     # {{{ through shared memory
 
+    def over_sub_groups(self, groups: SubGroups, call: str) -> Iterator[str]:
+        """Yield the combination of what sub-groups find at once; there are at most as many as threads."""
+        yield f"x = {call.format('x')};"
+        yield f"if ({groups.lane} == 0)"
+        yield f"    partial[{groups.number}] = x;"
+        yield f"{self.threads.block_barrier}  // the part of each sub-group is there"
+        yield "x = partial[0];"
+        yield f"for (int n = 1; n < (int){groups.count}; ++n)"
+        yield from indented(self.combined(_X, partial(c.Name("n"))))
+
     def through_memory(self) -> Iterator[str]:
         """Yield the combination of the parts of a group through shared memory, with one value for each part."""
         meeting = self.meeting
         parts, groups = meeting.parts, meeting.groups
+        if meeting.warp_size == 1:
+            self.scope.findings.means["no-sub-groups"] = _through_memory(self.scope.language.find(SubGroups))
         across = [(span, self.part_of(span)) for span in meeting.across if span.parts > 1]
         part = mixed([(place, span.parts) for span, place in across])
         group = mixed([(self.thread(span.axis), span.extent) for span in meeting.along])
@@ -371,6 +390,14 @@ class Exchange:
         yield "}"
 
     # }}}
+
+
+def _through_memory(groups: SubGroups | None) -> Diagnostic:
+    """Return the remark that threads combine values through shared memory, where a device may have something better."""
+    reason = "the target was made without sub-groups" if groups is None else "sub-groups have no such operation"
+    hint = 'for a device that has them: pl.OpenCLTarget(queue.device, version="3.0")'
+    message = "threads of a work-group combine values through local memory, with a barrier for each step"
+    return Diagnostic("no-sub-groups", message, (reason,), (hint,) if groups is None else ())
 
 
 def listed(numbers: Sequence[str]) -> str:
