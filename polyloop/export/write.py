@@ -16,6 +16,7 @@ from polyloop.export.header import header_text
 from polyloop.export.interface import Array, Interface, interface_of, loops_of, refused, tree_of
 from polyloop.export.launcher import kernel_text, launcher_text
 from polyloop.export.manifest import MANIFEST, manifest_text
+from polyloop.export.opencl import opencl_launcher
 from polyloop.export.status import statuses
 from polyloop.export.trees import Tree
 from polyloop.expr.dtypes import dtype_name
@@ -32,6 +33,7 @@ from polyloop.target.source import generate_code
 __all__ = ["export"]
 
 _PREFIX: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_SUFFIX: Final = {"c": "c", "cuda": "cu", "opencl": "cl"}
 _VERSION: Final = "0.1.0"
 _OWN_HALVES: Final = re.compile(r"^struct b?float16 \{", re.MULTILINE)
 """Definitions that make a text independent of headers; a bundle is compiled of it, where there may be no toolkit."""
@@ -96,16 +98,19 @@ def export(
     text = kernel_text(interface)
     if interface.is_cuda and _OWN_HALVES.search(text):
         text = _program(kernel, name, with_standard_halves(chosen), index_bits).device_code
-    source = f"{name}_kernel.{'cu' if interface.is_cuda else 'c'}"
+    source = f"{name}_kernel.{_SUFFIX[program.target]}"
     files = {
         source: text,
         f"{name}.h": header_text(interface),
-        f"{name}.c": launcher_text(interface, source),
+        f"{name}.c": opencl_launcher(interface, chosen.arch) if interface.is_opencl else launcher_text(interface, source),
         "CMakeLists.txt": cmake_text(interface, source, chosen.arch),
         f"{name}.pc.in": pkg_config_text(interface, _VERSION),
     }
     content = {file: text.encode() for file, text in files.items()}
     data = _described(interface, chosen)
+    if bundle and interface.is_opencl:
+        raise refused(program, "a bundle has machine code, and OpenCL's is made by the driver of a device",
+                      "the exported source is built at its first call", "leave out bundle=True")
     if bundle and interface.is_cuda and (asked := _asked(program)):
         raise refused(program, f"the host decides whether a launch runs: {asked}",
                       "a bundle describes sizes, not other numbers", "leave out bundle=True, and build the source")
@@ -198,6 +203,6 @@ def _described(interface: Interface, target: Target) -> dict[str, Any]:
              "message": check.message, "hint": check.hint}
             for check in (*program.checks, *program.index_checks)
         ],
-        "launches": launches if interface.is_cuda else [],
+        "launches": launches if interface.is_cuda or interface.is_opencl else [],
         "statuses": {str(s.value): [s.kind, s.text] for s in statuses(interface)},
     }  # fmt: skip
