@@ -126,7 +126,8 @@ class Case:
     def arrays(self) -> dict[str, Any]:
         """Return arrays with random elements."""
         rng = np.random.default_rng(0)
-        return {name: _aligned(rng.random((self.size,) * rank).astype(self.dtype)) for name, rank in self.shapes.items()}
+        shapes = {name: (self.size,) * rank for name, rank in self.shapes.items()}
+        return {name: _aligned(rng.random(shape).astype(self.dtype)) for name, shape in shapes.items()}
 
 
 def _products(name: str, dtype: type[np.generic]) -> list[Case]:

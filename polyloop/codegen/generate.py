@@ -53,7 +53,6 @@ from polyloop.codegen.lines import finished
 from polyloop.codegen.loops.digits import without_digits
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.codegen.renaming import Spelt, spell
-from polyloop.codegen.serial import look_at_serial_loops
 from polyloop.codegen.tree.registers import indexed_arrays, queue_notes
 from polyloop.codegen.unit import unit_of, without_empty
 from polyloop.errors import CodegenError
@@ -113,7 +112,6 @@ def _generated(spelt: Spelt, index_bits: int) -> GeneratedProgram:
     unit = unit_of(schedule, spelt.how, index_bits)
     functions = [function_of(launch, unit) for launch in schedule.launches]
     texts, launches = (device_program if language.has_axes else host_program)(functions, unit)
-    look_at_serial_loops(unit)
     if unit.never_fits:
         return _generated(spelt, 64)
     known, inputs, findings, bits = unit.known, unit.inputs, unit.findings, unit.index_bits
@@ -146,7 +144,6 @@ def _generated(spelt: Spelt, index_bits: int) -> GeneratedProgram:
         indexed=indexed,
         notes=(*schedule.remarks.left_open, *((name, note) for (name, _), note in findings.notes.items()),
                *queue_notes(indexed)),
-        means=tuple(findings.means.values()),
         checks=checks,
         index_checks=index_conditions,
         index_bits=bits,

@@ -286,8 +286,6 @@ class GeneratedProgram(Value, Shown):
         Arrays with the required alignment of their addresses [bytes], if it is more than that of an element.
     notes
         Notes on code that is slower than the kernel asks for, by instruction.
-    means
-        Remarks on what the text does by other means than some devices have; they are no warnings.
     indexed
         Private arrays that may not be held in registers.
     index_checks
@@ -320,7 +318,6 @@ class GeneratedProgram(Value, Shown):
     renamed: tuple[tuple[str, str], ...] = ()
     build: BuildOptions = BuildOptions()
     instructions: tuple[str, ...] = field(default=(), repr=False)
-    means: tuple[Diagnostic, ...] = ()
 
     @property
     def grid(self) -> tuple[Expression, Expression, Expression]:

@@ -80,15 +80,12 @@ class Findings:
         Notes on accesses that are slower than the kernel asks for, by instruction and text.
     wide
         Vector accesses, to be proven.
-    means
-        Remarks on what the text does by other means than some devices have, by code.
     """
 
     magnitudes: Magnitudes
     aligned: dict[str, int] = field(default_factory=dict)
     notes: dict[tuple[str, str], Diagnostic] = field(default_factory=dict)
     wide: list[WideAccess] = field(default_factory=list)
-    means: dict[str, Diagnostic] = field(default_factory=dict)
 
     @classmethod
     def of(cls, divisibility: Divisibility, natural: Sequence[str]) -> Findings:

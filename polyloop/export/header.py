@@ -76,13 +76,14 @@ def header_text(interface: Interface) -> str:
     stream = ["struct CUstream_st;", ""] if interface.is_cuda else []
     released = []
     if interface.is_opencl:
-        device = [f"/* From {DEVICE * KIND} on, a status is that minus an error of OpenCL. A call does not wait for the device.",
+        device = [f"/* From {DEVICE * KIND} on, a status is that minus an error of OpenCL. A call waits for no kernel.",
                   " * Each thread builds the program at its first call in a context, and keeps it. */"]
         released = ["/* Releases what the calling thread keeps: programs, and the contexts that they belong to. */",
                     f"void {prefix}_release(void);", ""]
     return "\n".join([
         f"#ifndef {guard}", f"#define {guard}", "", "#include <stdbool.h>", "#include <stdint.h>", "",
-        *(_OPENCL if interface.is_opencl else ()), *_halves(interface), "#ifdef __cplusplus", 'extern "C" {', "#endif", "", *stream,
+        *(_OPENCL if interface.is_opencl else ()), *_halves(interface),
+        "#ifdef __cplusplus", 'extern "C" {', "#endif", "", *stream,
         f"enum {prefix}_status {{", *enumerators, "};", "",
         *lines, *(device if interface.is_cuda or interface.is_opencl else []), f"{signature(interface)};", "",
         "/* The text of a status, which lives as long as the program. */",

@@ -456,6 +456,7 @@ class Launcher:
 
 
 def quoted(text: str) -> str:
+    """Return *text* as a literal of C."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("??", "?\\?")
     return f'"{escaped}"'
 

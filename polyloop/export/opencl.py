@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from polyloop.codegen.program import DeviceLaunch, HostCondition
 from polyloop.export.header import signature
 from polyloop.export.interface import Array, Interface, refused
-from polyloop.export.launcher import Launcher, quoted
+from polyloop.export.launcher import Launcher, kernel_text, launcher_text, quoted
 from polyloop.export.status import DEVICE, KIND
 
-__all__ = ["opencl_launcher"]
+__all__ = ["program_texts"]
 
 _NARROW = 32
 _MOST_CONTEXTS = 8
@@ -121,7 +121,8 @@ class _OpenCLLauncher(Launcher):
         yield from super()._array_checks()
         for about, array in enumerate(self._interface.parameters, 1):
             if isinstance(array, Array):  # no buffer has elements ahead of its first one
-                yield f"    if (!{self._mark}layout_{array.spelling}.is_empty && {self._mark}layout_{array.spelling}.low < 0)"
+                layout = f"{self._mark}layout_{array.spelling}"
+                yield f"    if (!{layout}.is_empty && {layout}.low < 0)"
                 yield f"        {self._return('bad_size', about)}"
 
     def _overlap(self, one: Array, other: Array) -> str:
@@ -171,8 +172,8 @@ class _OpenCLLauncher(Launcher):
             yield (f"{indent}    {mark}error = clSetKernelArg({mark}kernel, {number}, sizeof {spelt[name]}, "
                    f"&{spelt[name]});")
         yield f"{indent}if ({mark}error == CL_SUCCESS)"
-        yield (f"{indent}    {mark}error = clEnqueueNDRangeKernel(queue, {mark}kernel, 3, NULL, {mark}items, {mark}group, "
-               "0, NULL, NULL);")
+        given = f"queue, {mark}kernel, 3, NULL, {mark}items, {mark}group, 0, NULL, NULL"
+        yield f"{indent}    {mark}error = clEnqueueNDRangeKernel({given});"
         if len(self._program.launches) > 1 or launch.around:  # also on a queue without an order
             yield f"{indent}if ({mark}error == CL_SUCCESS)"
             yield f"{indent}    {mark}error = clEnqueueBarrierWithWaitList(queue, 0, NULL, NULL);"
@@ -202,7 +203,8 @@ class _OpenCLLauncher(Launcher):
             yield f"        cl_int {mark}error = CL_MEM_OBJECT_ALLOCATION_FAILURE;"
             yield f"        const size_t {mark}bytes = {size};"
             yield f"        if (!{mark}wide)"
-            yield f"            {name} = clCreateBuffer({mark}context, CL_MEM_READ_WRITE, {mark}bytes, NULL, &{mark}error);"
+            given = f"{mark}context, CL_MEM_READ_WRITE, {mark}bytes, NULL, &{mark}error"
+            yield f"            {name} = clCreateBuffer({given});"
             yield f"        if ({mark}error != CL_SUCCESS)"
             yield f"            {mark}status = {self._status['no_memory', 0].name(interface.prefix)};"
             yield "    }"
@@ -216,15 +218,22 @@ class _OpenCLLauncher(Launcher):
     _host_call = _call
 
 
-def opencl_launcher(interface: Interface, architecture: str) -> str:
-    """Return the text of the launcher; *architecture* begins with the version of OpenCL C.
+def program_texts(interface: Interface, kernel_file: str, architecture: str) -> tuple[str, str]:
+    """Return the text of the kernel, and that of the launcher, of a program for any target.
+
+    Parameters
+    ----------
+    architecture
+        For OpenCL it begins with the version of the language.
 
     Raises
     ------
     CodegenError
         ``not-exportable``.
     """
+    if not interface.is_opencl:
+        return kernel_text(interface), launcher_text(interface, kernel_file)
     if moved := [array.name for array in interface.arrays if array.offset != 0]:
         raise refused(interface.program, f"'{moved[0]}' does not begin at the start of its buffer",
                       "a function takes buffers that begin with the first element", "leave out offset=")
-    return _OpenCLLauncher(interface, architecture.partition(" ")[0]).text()
+    return kernel_text(interface), _OpenCLLauncher(interface, architecture.partition(" ")[0]).text()

@@ -64,6 +64,7 @@ def _statuses(interface: Interface) -> Iterator[Status]:
     if interface.is_cuda or interface.is_opencl:
         for number, launch in enumerate(program.launches, 1):
             yield Status("grid_too_large", number, f"launch '{launch.name}' has more blocks than a device can have")
-        yield Status("device_error", 0, f"the {'CUDA runtime' if interface.is_cuda else 'OpenCL driver'} reports an error")
+        who = "CUDA runtime" if interface.is_cuda else "OpenCL driver"
+        yield Status("device_error", 0, f"the {who} reports an error")
     if interface.workspace:
         yield Status("no_memory", 0, "temporary arrays cannot be allocated")

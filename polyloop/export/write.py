@@ -14,9 +14,8 @@ from polyloop.export.binaries import binaries, given_architectures
 from polyloop.export.build import cmake_text, pkg_config_text
 from polyloop.export.header import header_text
 from polyloop.export.interface import Array, Interface, interface_of, loops_of, refused, tree_of
-from polyloop.export.launcher import kernel_text, launcher_text
 from polyloop.export.manifest import MANIFEST, manifest_text
-from polyloop.export.opencl import opencl_launcher
+from polyloop.export.opencl import program_texts
 from polyloop.export.status import statuses
 from polyloop.export.trees import Tree
 from polyloop.expr.dtypes import dtype_name
@@ -95,14 +94,14 @@ def export(
     given = given_architectures(kernel.name, chosen, architectures, bundle=bundle)
     program = _program(kernel, name, chosen, index_bits)
     interface = interface_of(program, name)
-    text = kernel_text(interface)
+    source = f"{name}_kernel.{_SUFFIX[program.target]}"
+    text, launcher = program_texts(interface, source, chosen.arch)
     if interface.is_cuda and _OWN_HALVES.search(text):
         text = _program(kernel, name, with_standard_halves(chosen), index_bits).device_code
-    source = f"{name}_kernel.{_SUFFIX[program.target]}"
     files = {
         source: text,
         f"{name}.h": header_text(interface),
-        f"{name}.c": opencl_launcher(interface, chosen.arch) if interface.is_opencl else launcher_text(interface, source),
+        f"{name}.c": launcher,
         "CMakeLists.txt": cmake_text(interface, source, chosen.arch),
         f"{name}.pc.in": pkg_config_text(interface, _VERSION),
     }

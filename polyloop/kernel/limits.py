@@ -39,8 +39,6 @@ class DeviceLimits(Shown):
         Threads in a row that are a warp, which can wait for each other by themselves; 1 where there are no warps.
     has_shuffles
         Whether the threads of a warp can read each other's registers.
-    has_votes
-        Whether a barrier of a block finds out by itself whether a condition holds on any, or on all, of its threads.
     has_threads
         Whether threads run at the same time, so that an idle one may execute dead instances.
     has_one_shape
@@ -55,7 +53,6 @@ class DeviceLimits(Shown):
     local_bytes: int = 512 * 1024
     warp_size: int = WARP_SIZE
     has_shuffles: bool = False
-    has_votes: bool = True
     has_threads: bool = True
     has_one_shape: bool = False
 

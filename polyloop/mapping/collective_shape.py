@@ -74,14 +74,12 @@ class Span:
 class Meeting:
     """The threads of a block as groups that combine their values; ``spans`` are the axes with several threads.
 
-    ``blocks`` are the blocks of a cluster whose groups combine their values with those of each other, and ``has_votes`` is
-    as in :class:`~polyloop.kernel.limits.DeviceLimits`.
+    ``blocks`` are the blocks of a cluster whose groups combine their values with those of each other.
     """
 
     spans: tuple[Span, ...]
     warp_size: int
     blocks: int = 1
-    has_votes: bool = True
 
     @property
     def across(self) -> tuple[Span, ...]:
@@ -120,22 +118,20 @@ class Meeting:
 
     def within_block(self, kind: Kind, operation: Operation) -> int:
         """Return the number of elements of shared memory through which the threads of a block combine values."""
-        is_vote = self.has_votes and operation.name in LOGICAL
-        at_once = is_vote and kind is Kind.COMBINE and self.is_whole_block
+        votes = self.warp_size > 1 and operation.name in LOGICAL  # devices with warps have barriers that vote
+        at_once = votes and kind is Kind.COMBINE and self.is_whole_block
         if self.parts == 1 or at_once:
             return 0
         return self.parts * self.groups
 
 
-def meeting_of(
-    sizes: Sequence[int], across: Sequence[str], warp_size: int, blocks: int = 1, *, has_votes: bool = True
-) -> Meeting:
+def meeting_of(sizes: Sequence[int], across: Sequence[str], warp_size: int, blocks: int = 1) -> Meeting:
     """Return the groups that combine values *across* some axes, in a block of *sizes* along ``l.0``, ``l.1``, ..
 
     *blocks* are those of a cluster, if it is across its axis.
     """
     if any(digit_parts(axis) is not None for axis in across):
-        return Meeting(tuple(_digit_spans(prod(sizes), across)), warp_size, blocks, has_votes)
+        return Meeting(tuple(_digit_spans(prod(sizes), across)), warp_size, blocks)
     spans: list[Span] = []
     stride = 1
     for number, extent in enumerate(sizes):
@@ -147,7 +143,7 @@ def meeting_of(
         if extent > 1:
             spans.append(Span(axis, extent, direct, stride, axis in across))
         stride *= extent
-    return Meeting(tuple(spans), warp_size, blocks, has_votes)
+    return Meeting(tuple(spans), warp_size, blocks)
 
 
 def _digit_spans(threads: int, across: Sequence[str]) -> Iterator[Span]:

@@ -155,8 +155,7 @@ def _scratch(
     for name, collective in collectives.items():
         if collective.scratch is not None:
             dtype = dtypes[placement.statements[name].lowered.write.array]
-            meeting = meeting_of(local_size(shapes[name]), collective.across, limits.warp_size, collective.blocks,
-                                 has_votes=limits.has_votes)
+            meeting = meeting_of(local_size(shapes[name]), collective.across, limits.warp_size, collective.blocks)
             size = meeting.scratch(collective.kind, collective.operation) if collective.chain is None else 1
             accumulator = placement.program.accumulators[placement.statements[name].lowered.write.array]
             shape = (*(accumulator.shape if collective.apart else ()), size)

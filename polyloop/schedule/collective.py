@@ -98,7 +98,7 @@ def collectives_of(
             kind = Kind.EXCLUSIVE if part.after else Kind.INCLUSIVE
         blocks = blocks_across(placement, part.across)
         sizes = local_size(placement.axes.extents if placement.axes.has_digits else shapes[name])
-        meeting = meeting_of(sizes, part.across, limits.warp_size, blocks, has_votes=limits.has_votes)
+        meeting = meeting_of(sizes, part.across, limits.warp_size, blocks)
         if kind is Kind.COMBINE and not meeting.across and blocks == 1:
             continue
         if is_over_blocks(placed):

@@ -62,8 +62,8 @@ class Certificate(Value, Shown):
     program
         Launches in the loops of the host around them, as indented lines; empty where the host has no loops.
     remarks
-        What is carried out by other means than the kernel asks for, as on one thread, or than some devices have: the
-        warnings of :func:`generate_code`, also those that the kernel silences, and :attr:`GeneratedProgram.means`.
+        What is carried out by other means than the kernel asks for, as on one thread, or than some devices have; the
+        warnings of :func:`generate_code` are among them, also those that the kernel silences.
     """
 
     kernel: str

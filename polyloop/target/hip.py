@@ -99,7 +99,7 @@ def _language(arch: str, *, full_blocks: bool) -> Language:
     known = HIP_ARCHITECTURES[arch]
     limits = DeviceLimits(
         max_grid_dims=(_MOST_BLOCKS, 65535, 65535), shared_bytes=known.shared_bytes,
-        static_shared_bytes=known.shared_bytes, warp_size=known.wave, has_shuffles=True, has_votes=False,
+        static_shared_bytes=known.shared_bytes, warp_size=known.wave, has_shuffles=True,
     )  # fmt: skip
     syntax = replace(HIP_LANGUAGE.syntax, header=f"// HIP C++ for {arch}: waves of {known.wave} lanes")
     loops = replace(HIP_LANGUAGE.loops, full_blocks=full_blocks)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any, Final
 
-from polyloop.codegen.device.entries import Atomics, SubGroups, Threads, Word
+from polyloop.codegen.device.entries import Atomics, Entry, SubGroups, Threads, Word
 from polyloop.codegen.language import Constants, Definition, Functions, Language, LoopStyle, Syntax, Vectors
 from polyloop.display import Shown
 from polyloop.edge.words import spelt
@@ -103,7 +103,7 @@ class OpenCLDevice(Shown):
         return DeviceLimits(
             max_threads_per_block=self.max_threads, max_block_dims=self.max_block,
             max_grid_dims=(_MOST_BLOCKS, _MOST_BLOCKS, _MOST_BLOCKS), shared_bytes=self.shared_bytes,
-            static_shared_bytes=self.shared_bytes, warp_size=1, has_votes=False,
+            static_shared_bytes=self.shared_bytes, warp_size=1,
         )  # fmt: skip
 
 
@@ -292,7 +292,7 @@ def _language(device: OpenCLDevice, version: str, *, full_blocks: bool) -> Langu
     types = {name: own for name, own in _TYPES.items() if device.has_doubles or name != "float64"}
     style = OPENCL_LANGUAGE.loops if version == VERSIONS[0] else _HINTS
     loops = replace(style, full_blocks=full_blocks)
-    entries = (_THREADS, _atomics(long=device.has_long_atomics))
+    entries: tuple[Entry, ...] = (_THREADS, _atomics(long=device.has_long_atomics))
     syntax = OPENCL_LANGUAGE.syntax
     if device.has_sub_groups and version != VERSIONS[0]:
         entries, syntax = (*entries, _SUB_GROUPS), replace(syntax, header=_SUB_GROUP_HEADER)

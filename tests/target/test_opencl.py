@@ -254,16 +254,6 @@ def test_entries_of_cuda_are_not_filled_in(kind: type[Entry]) -> None:
     assert kind.hint in str(refused.value)
 
 
-def test_export_refuses_it(tmp_path: Any) -> None:
-    knl = spread("y[i] = 2*x[i]", pl.GlobalArg("x, y", F, shape="n"))
-    with pytest.raises(pl.CodegenError, match=r"this one is for 'opencl' \[not-exportable\]") as caught:
-        pl.export(knl, tmp_path, target=TARGET)
-    assert "clCreateProgramWithSource" in str(caught.value)
-    with pytest.raises(pl.CodegenError, match=r"this one is for 'hip'(.|\n)*hipModuleLoadData") as caught:
-        pl.export(knl, tmp_path, target=pl.HipTarget("gfx90a"))
-    assert "pl.compile;" not in str(caught.value)
-
-
 def test_explain_says_that_its_bounds_are_those_of_another_text() -> None:
     knl = spread("y[i] = 2*x[i]", pl.GlobalArg("x, y", F, shape="n"))
     plain, own = (pl.explain(each, {"n": 1 << 20}, "H100") for each in (knl, replace(knl, target=TARGET)))

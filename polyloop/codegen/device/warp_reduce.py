@@ -24,7 +24,6 @@ from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_ast import Assign
 from polyloop.codegen.tree.c_expr import Code
-from polyloop.errors import Diagnostic
 from polyloop.expr.dtypes import dtype_name, is_complex, is_narrow
 from polyloop.expr.nodes import Expression, Operation
 from polyloop.expr.operations import has_terms
@@ -56,8 +55,7 @@ def collective_call(
     """Return the assignment by which every thread of a group gets the combination of the group's values."""
     scope = expressions.scope
     target, name, dtype = expressions.target(statement.lhs, context)
-    has_votes = scope.language.limits is None or scope.language.limits.has_votes
-    meeting = meeting_of(sizes, collective.across, scope.language.warp_size, collective.blocks, has_votes=has_votes)
+    meeting = meeting_of(sizes, collective.across, scope.language.warp_size, collective.blocks)
     value = target
     if meeting.across or meeting.blocks > 1:
         who = "whole warps call it" if statement.bounds and collective.is_direct else "the whole block calls it"
@@ -337,8 +335,6 @@ class Exchange:
         """Yield the combination of the parts of a group through shared memory, with one value for each part."""
         meeting = self.meeting
         parts, groups = meeting.parts, meeting.groups
-        if meeting.warp_size == 1:
-            self.scope.findings.means["no-sub-groups"] = _through_memory(self.scope.language.find(SubGroups))
         across = [(span, self.part_of(span)) for span in meeting.across if span.parts > 1]
         part = mixed([(place, span.parts) for span, place in across])
         group = mixed([(self.thread(span.axis), span.extent) for span in meeting.along])
@@ -390,14 +386,6 @@ class Exchange:
         yield "}"
 
     # }}}
-
-
-def _through_memory(groups: SubGroups | None) -> Diagnostic:
-    """Return the remark that threads combine values through shared memory, where a device may have something better."""
-    reason = "the target was made without sub-groups" if groups is None else "sub-groups have no such operation"
-    hint = 'for a device that has them: pl.OpenCLTarget(queue.device, version="3.0")'
-    message = "threads of a work-group combine values through local memory, with a barrier for each step"
-    return Diagnostic("no-sub-groups", message, (reason,), (hint,) if groups is None else ())
 
 
 def listed(numbers: Sequence[str]) -> str:

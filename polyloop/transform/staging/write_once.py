@@ -68,7 +68,7 @@ class WriteOnce(Transform):
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         arguments = (
-            replace(argument, is_written_once=True)
+            replace(argument, is_used_once=True)
             if isinstance(argument, ArrayArg) and argument.name in self.ary_names
             else argument
             for argument in kernel.arguments
@@ -77,7 +77,7 @@ class WriteOnce(Transform):
 
 
 def _problem(kernel: LoopKernel, name: str) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
-    """Return why elements of an array are used again: message, notes and hints; None if each is written once."""
+    """Return the use of elements after they are written, as message, notes and hints; None if there is none."""
     writers = [i for i in kernel.instructions if name in map(array_name, targets_of(i.assignee))]
     hints = ("name an array that is only written, each element once",)
     if not writers:

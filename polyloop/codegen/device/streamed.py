@@ -6,40 +6,40 @@ from collections.abc import Iterable, Iterator
 
 from polyloop.codegen.device.entries import Stores
 from polyloop.codegen.expressions.types import WORD
-from polyloop.codegen.functions import Function
+from polyloop.codegen.language import Language
+from polyloop.codegen.scope import Scope
 from polyloop.codegen.tree.c_ast import Block
-from polyloop.codegen.tree.past_caches import Arrays, fenced, past_caches, stored_past_caches
-from polyloop.codegen.unit import Unit
+from polyloop.codegen.tree.past_caches import fenced, past_caches, stored_past_caches
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import array_name, targets_of
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.schedule.plan import Statement
 
-__all__ = ["streamed", "with_fences"]
+__all__ = ["seen_by_others", "streamed"]
 
 
-def streamed(body: Block, function: Function, unit: Unit) -> Block:
+def streamed(body: Block, scope: Scope, statements: Iterable[Statement]) -> Block:
     """Return the body of a launch with stores past the caches, and note the arrays of which none is stored so."""
-    scope = function.scope
-    meant = {name: array for name, array in scope.memory.arrays.items() if array.is_written_once}
+    statements = list(statements)
+    written = {array_name(target) for statement in statements for target in targets_of(statement.lhs)}
+    meant = {name: array for name, array in scope.memory.arrays.items() if array.is_used_once and name in written}
     if not meant:
         return body
     stores, stored = scope.language.find(Stores), frozenset[str]()
     if stores is not None:
-        body = past_caches(body, stores, dict(_elements(function, stores, meant.values())), scope.names.fresh)
+        body = past_caches(body, stores, dict(_elements(scope, stores, meant.values())), scope.names.fresh)
         stored = stored_past_caches(body, stores)
         if stored and stores.line:
             scope.define(stores.line)
-    for statement in unit.statements(function.launch):
+    for statement in statements:
         for name in map(array_name, targets_of(statement.lhs)):
             if name in meant and name not in stored:
-                unit.findings.notes[statement.instruction, name] = _note(statement, name, scope.language.name, stores)
+                scope.findings.notes[statement.instruction, name] = _note(statement, name, scope.language.name, stores)
     return body
 
 
-def _elements(function: Function, stores: Stores, arrays: Iterable[ArrayArg]) -> Iterator[tuple[str, tuple[str, int]]]:
+def _elements(scope: Scope, stores: Stores, arrays: Iterable[ArrayArg]) -> Iterator[tuple[str, tuple[str, int]]]:
     """Yield the arrays that can be stored past the caches, with the type of an element and its bytes."""
-    scope = function.scope
     for array in arrays:
         dtype = array.dtype
         assert dtype is not None, f"'{array.name}' has no type"
@@ -49,9 +49,9 @@ def _elements(function: Function, stores: Stores, arrays: Iterable[ArrayArg]) ->
             yield array.name, (scope.ctype(dtype), dtype.itemsize)
 
 
-def with_fences(body: Block, function: Function) -> Block:
+def seen_by_others(body: Block, language: Language) -> Block:
     """Return the body of a launch whose threads let others see what they stored past the caches."""
-    stores = function.scope.language.find(Stores)
+    stores = language.find(Stores)
     return fenced(body, stores) if stores is not None and stores.fence else body
 
 
