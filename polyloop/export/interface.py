@@ -144,7 +144,7 @@ def interface_of(program: GeneratedProgram, prefix: str) -> Interface:
         ``not-exportable``.
     """
     if program.target not in ("c", "cuda", "opencl"):
-        raise refused(program, f"no launcher starts a program for '{program.target}', but those for C, CUDA and OpenCL",
+        raise refused(program, f"launchers are for C, CUDA and OpenCL, and this one is for '{program.target}'",
                       "its text is generate_code(..).device_code, and its launches are in the program",
                       f"pass target=pl.CudaTarget() or pl.CTarget(), or {_INSTEAD.get(program.target, _OWN)}")
     if program.build.linked:
