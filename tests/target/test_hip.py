@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from polyloop.runtime.fibres import disagreement, fibre_prelude, run_on_fibres
 from polyloop.runtime.hip.clang import device_libraries
 from polyloop.runtime.hip.code_object import compile_text
 from polyloop.target.hip import HIP_ARCHITECTURES
+from tests.hiprtc import compiled, hiprtc
 
 F = np.float32
 ARCHITECTURES = tuple(HIP_ARCHITECTURES)
@@ -86,6 +88,12 @@ def tiled(name: str) -> pl.LoopKernel:
     return on_waves(product(INTRINSICS[name]), name, terms=16 if INTRINSICS[name].is_double else 32)
 
 
+def votes() -> pl.LoopKernel:
+    knl = pl.make_kernel("{[i, j]: 0 <= i < n and 0 <= j < m}", "s[i] = all(j, a[i, j] > 3)",
+                         [pl.GlobalArg("a", F, shape="n, m"), ...], name="votes", assumptions="m >= 1")  # fmt: skip
+    return pl.split_iname(pl.tag_inames(knl, "i:g.0"), "j", 128, inner_tag="l.0")
+
+
 GOLDEN = {"sums": sums, "ragged": ragged, "saxpy": vectors}
 
 
@@ -139,13 +147,12 @@ def test_sums_of_blocks_agree_with_numpy(arch: str, threads: int) -> None:
         np.testing.assert_array_equal(result.s, a.sum(1))
 
 
-def test_no_barrier_of_a_block_votes() -> None:
-    knl = pl.make_kernel("{[i, j]: 0 <= i < n and 0 <= j < m}", "s[i] = all(j, a[i, j] > 3)",
-                         [pl.GlobalArg("a", F, shape="n, m"), ...], name="votes", assumptions="m >= 1")  # fmt: skip
-    knl = pl.split_iname(pl.tag_inames(knl, "i:g.0"), "j", 128, inner_tag="l.0")
+def test_a_barrier_of_a_block_votes() -> None:
     a = np.random.default_rng(0).integers(3, 9, (3, 200)).astype(F)
     a[1] = 5
-    for result in run_on_fibres(pl.generate_code(knl, pl.HipTarget("gfx90a")), {"a": a}, orders=("random",)).values():
+    program = pl.generate_code(votes(), pl.HipTarget("gfx90a"))
+    assert "__syncthreads_and(x)" in program.device_code
+    for result in run_on_fibres(program, {"a": a}, orders=("random",)).values():
         assert result.s.tolist() == (a > 3).all(axis=1).tolist()
 
 
@@ -415,3 +422,10 @@ def test_examples_agree_with_numpy_on_fibres(name: str, arch: str) -> None:
 
 
 # }}}
+
+
+@pytest.mark.skipif(hiprtc() is None, reason="no library of HIP is installed")
+@pytest.mark.parametrize("build", [*GOLDEN.values(), votes, partial(tiled, "mfma_m32n32k8_bf16")])
+def test_hiprtc_takes_the_text(build: Callable[[], pl.LoopKernel]) -> None:
+    code, said = compiled(text(build(), "gfx90a"), "gfx90a")
+    assert code.startswith(b"\x7fELF"), said
