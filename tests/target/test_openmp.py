@@ -131,6 +131,7 @@ KINDS = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize(("operator", "dtype"), KINDS, ids=[f"{o}-{np.dtype(t)}" for o, t in KINDS])
 def test_no_update_of_another_thread_is_lost(operator: str, dtype: Any) -> None:
     knl, kind = _updated(operator, dtype), np.dtype(dtype).kind

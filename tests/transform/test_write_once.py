@@ -38,6 +38,7 @@ def test_whole_vectors_are_stored_past_the_caches(golden: Golden) -> None:
     assert "pl.write_once(knl, ary_names=['a'])" in str(in_lines().trace)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("dtype", "lanes"), [(np.float32, 16), (np.float64, 8), (np.int32, 4), (np.uint8, 16)])
 def test_results_are_those_of_plain_stores_wherever_an_array_begins(dtype: type[np.generic], lanes: int) -> None:
     run = pl.compile(in_lines(dtype, lanes), target=THREADS)
