@@ -66,6 +66,8 @@ class OpenCLDevice(Shown):
         Whether it updates 64-bit integers atomically, which atomic updates of float64 are made of too.
     has_sub_groups
         Whether it has sub-groups (``cl_khr_subgroups``, and from version 3.0 on a feature of the language).
+    has_unroll
+        Whether its compiler takes ``#pragma unroll``, in any version of the language (``cl_nv_pragma_unroll``).
     """
 
     name: str = ""
@@ -75,6 +77,7 @@ class OpenCLDevice(Shown):
     has_doubles: bool = True
     has_long_atomics: bool = True
     has_sub_groups: bool = False
+    has_unroll: bool = False
 
     def __repr__(self) -> str:
         changed = (
@@ -95,6 +98,7 @@ class OpenCLDevice(Shown):
             has_doubles=bool(device.double_fp_config),
             has_long_atomics={"cl_khr_int64_base_atomics", "cl_khr_int64_extended_atomics"} <= known,
             has_sub_groups=has_sub_groups(device),
+            has_unroll="cl_nv_pragma_unroll" in known,
         )
 
     @property
@@ -284,6 +288,8 @@ OPENCL_LANGUAGE: Final = Language(
 _UNROLL: Final = "__attribute__((opencl_unroll_hint({count})))"
 _HINTS: Final = LoopStyle(_UNROLL, "__attribute__((opencl_unroll_hint))", _UNROLL)
 """The OpenCL C Specification 2.0, section 6.11.5; earlier versions have nothing of the kind."""
+_PRAGMAS: Final = LoopStyle("#pragma unroll {count}", "#pragma unroll", "#pragma unroll {count}")
+"""``cl_nv_pragma_unroll``, of NVIDIA."""
 
 
 @cache
@@ -291,7 +297,7 @@ def _language(device: OpenCLDevice, version: str, *, full_blocks: bool) -> Langu
     """Return OpenCL C for a *device*: without the types and atomic updates that it lacks."""
     types = {name: own for name, own in _TYPES.items() if device.has_doubles or name != "float64"}
     style = OPENCL_LANGUAGE.loops if version == VERSIONS[0] else _HINTS
-    loops = replace(style, full_blocks=full_blocks)
+    loops = replace(_PRAGMAS if device.has_unroll else style, full_blocks=full_blocks)
     entries: tuple[Entry, ...] = (_THREADS, _atomics(long=device.has_long_atomics))
     syntax = OPENCL_LANGUAGE.syntax
     if device.has_sub_groups and version != VERSIONS[0]:
@@ -313,9 +319,9 @@ def OpenCLTarget(  # noqa: N802 - reads as the class
         A ``pyopencl.Device``, or an :class:`OpenCLDevice`, whose limits and abilities the text keeps to.  By default
         those of most GPUs: work-groups of 1024, 48 KiB of local memory, float64, atomic updates of 64 bits.
     version
-        The version of OpenCL C that a program is written in and compiled as, ``"1.2"`` to ``"3.0"``.  From 2.0 on,
-        loops that are to be unrolled say so, and sums over a work-group go through sub-groups where the *device* has
-        them.
+        The version of OpenCL C that a program is written in and compiled as, ``"1.2"`` to ``"3.0"``.  From 2.0 on, and
+        for a *device* of NVIDIA, loops that are to be unrolled say so; from 2.0 on sums over a work-group go through
+        sub-groups where the *device* has them.
     full_blocks
         As in :func:`CudaTarget`.
 

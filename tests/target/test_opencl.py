@@ -107,6 +107,14 @@ def test_loops_say_that_they_are_unrolled_from_version_2_on() -> None:
         assert "    __attribute__((opencl_unroll_hint(16)))\n" in text(knl, pl.OpenCLTarget(version=version))
 
 
+def test_a_device_may_take_a_pragma_in_any_version() -> None:
+    knl = pl.tag_inames(product(), {"k_inner": "unr"})
+    for version in ("1.2", "3.0"):
+        code = text(knl, pl.OpenCLTarget(pl.OpenCLDevice(has_unroll=True), version=version))
+        assert "    #pragma unroll 16\n" in code
+        assert "opencl_unroll_hint" not in code
+
+
 def test_every_launch_is_a_kernel_and_loops_of_the_host_are_around() -> None:
     knl = pl.make_kernel(
         "{[t, i]: 0 <= t < steps and 0 <= i < n}",
