@@ -216,7 +216,8 @@ def test_something_else_in_place_of_a_domain(domain: str, hint: str) -> None:
 @pytest.mark.parametrize(
     ("word", "hint"),
     [
-        ("block", "that is the tag 'g.0'"), ("threads", "that is the tag 'l.0'"), ("unroll", "that is the tag 'unr'"),
+        ("block", "that is the tag 'g.0'"), ("omp", "that is the tag 'g.0'"),
+        ("threads", "that is the tag 'l.0'"), ("unroll", "that is the tag 'unr'"),
         ("parallel", "iterations in parallel are blocks, 'g.0', or threads of a block, 'l.0'"),
     ],
 )  # fmt: skip

@@ -70,7 +70,8 @@ def _measured(device: Device, queue: Any, case: Case, version: str) -> bool:
     arrays: Any = importlib.import_module("pyopencl.array")
     sizes = case.sizes[min(1, len(case.sizes) - 1)]
     given, knl = case.inputs(sizes, Random(np.random.PCG64DXSM())), case.build()
-    cuda, opencl = pl.compile(knl, target=case.target), pl.compile(knl, target=pl.OpenCLTarget(version=version))
+    target = pl.OpenCLTarget(queue.device, version=version)
+    cuda, opencl = pl.compile(knl, target=case.target), pl.compile(knl, target=target)
     shapes = _outputs(cuda, given, sizes)
     expected = case.expected(given)
     there: dict[str, Any] = {name: device.array(x) if isinstance(x, np.ndarray) else x for name, x in given.items()}

@@ -16,6 +16,7 @@ from polyloop.codegen.device.arrivals import arrives_last
 from polyloop.codegen.device.cluster import begun, opens
 from polyloop.codegen.device.decoupled_lookback import ticket_lines
 from polyloop.codegen.device.entries import Boxes, Clusters, LookBack, Roles, Threads, Together
+from polyloop.codegen.device.streamed import seen_by_others, streamed
 from polyloop.codegen.functions import Function, hardware_of
 from polyloop.codegen.loops.digits import digit_lines, digits_of
 from polyloop.codegen.loops.grid import axis_text, shifted_text
@@ -34,9 +35,11 @@ from polyloop.codegen.tree.parallel import (
 from polyloop.codegen.unit import Unit
 from polyloop.errors import CodegenError, Diagnostic
 from polyloop.expr.nodes import array_name, targets_of
+from polyloop.frozen import replace
 from polyloop.kernel.arrays import Argument, ArrayArg, ValueArg
 from polyloop.poly.axes import AXES, Level, is_grid_axis, level_of, thread_axis
-from polyloop.schedule.plan import Launch
+from polyloop.schedule.plan import Launch, Statement
+from polyloop.schedule.serial import serial_statements
 
 __all__ = ["device_text", "host_text", "passed_inames"]
 
@@ -117,7 +120,10 @@ def _look_at_blocks(functions: Sequence[Function], unit: Unit) -> None:
         statements = unit.statements(function.launch)
         if any(s.collective is not None and s.collective.chain is not None for s in statements):
             unit.language.need(LookBack)
-        if has_long_loop(function.body) and not has_block_loop(function.body):
+        if has_block_loop(function.body):
+            for statement in serial_statements(unit.schedule, function.launch):
+                unit.findings.notes[statement.instruction, ""] = _beside_blocks(statement, function.launch)
+        elif has_long_loop(function.body):
             unit.findings.notes[function.launch.name, ""] = _serial(function.launch)
 
 
@@ -128,6 +134,13 @@ def _serial(launch: Launch) -> Diagnostic:
         f"launch '{launch.name}' has no loop over blocks: one thread executes it",
         ("threads share the iterations of loops with the tags g.0, g.1 and g.2",),
         ('divide a loop whose iterations are independent: pl.split_iname(knl, iname, length, outer_tag="g.0")',),
+    )
+
+
+def _beside_blocks(statement: Statement, launch: Launch) -> Diagnostic:
+    """Return the note that one thread executes a nest of a launch whose other nests are shared."""
+    return replace(
+        _serial(launch), message=f"one thread executes the loops of '{statement.instruction}' in launch '{launch.name}'"
     )
 
 
@@ -229,7 +242,9 @@ def _body(function: Function, unit: Unit) -> Block:
         integers = frozenset([array.name for array in arrays if _is_narrow(array)])
         body = with_named_offsets(body, function.scope.index_type, sizes, blocks, integers, names.fresh)
     body = in_vectors(body, loops.lanes) if loops.lanes else body
+    body = streamed(body, function.scope, unit.statements(function.launch))
     body = shared_by_threads(body, loops.blocks) if loops.blocks else body
+    body = seen_by_others(body, function.scope.language)
     return behind_pointers(body, names.fresh) if loops.lanes else body
 
 

@@ -15,7 +15,7 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release)
 endif()
 
-# {prefix}.c includes {kernel}
+# {prefix}.c has {kernel} in it
 add_library({prefix} {prefix}.c)
 target_include_directories({prefix} PUBLIC
   $<BUILD_INTERFACE:${{CMAKE_CURRENT_SOURCE_DIR}}> $<INSTALL_INTERFACE:include>)
@@ -55,6 +55,10 @@ target_include_directories({prefix} PUBLIC
 set_target_properties({prefix} PROPERTIES C_STANDARD 11 C_STANDARD_REQUIRED ON CUDA_STANDARD 17
   POSITION_INDEPENDENT_CODE ON CUDA_ARCHITECTURES "{architecture}")
 target_link_libraries({prefix} PUBLIC CUDA::cudart)
+"""
+_OPENCL = """\
+find_package(OpenCL REQUIRED)
+target_link_libraries({prefix} PUBLIC OpenCL::OpenCL)
 """
 _INSTALL = """\
 
@@ -102,13 +106,13 @@ def cmake_text(interface: Interface, kernel_file: str, architecture: str) -> str
     options = " ".join(export_flags(interface.program.device_code))
     known = {"prefix": interface.prefix, "kernel": kernel_file, "options": options, "architecture": number}
     parallel = _OPENMP if "#pragma omp" in interface.program.device_code else ""
-    text = _CUDA if interface.is_cuda else _C + parallel + _MATH
+    text = _CUDA if interface.is_cuda else _C + (_OPENCL if interface.is_opencl else parallel + _MATH)
     return (text + _INSTALL).format(**known)
 
 
 def pkg_config_text(interface: Interface, version: str) -> str:
     """Return ``PREFIX.pc.in``, which CMake completes with the place of installation."""
-    libraries = " -lcudart" if interface.is_cuda else " -lm"
+    libraries = " -lcudart" if interface.is_cuda else " -lOpenCL" if interface.is_opencl else " -lm"
     libraries += " -fopenmp" if "#pragma omp" in interface.program.device_code else ""
     name = interface.program.kernel.replace("\n", " ")
     return _PC.format(prefix=interface.prefix, name=name, version=version, libraries=libraries)

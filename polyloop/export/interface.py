@@ -20,13 +20,11 @@ from polyloop.kernel.arrays import ArrayArg, ValueArg
 
 __all__ = ["Array", "Interface", "Number", "ctype_of", "interface_of", "tree_of"]
 
-_STREAM: Final = "stream"
-"""The last parameter of a function for CUDA. Words of C and C++ are no names of a kernel."""
+_LAST: Final = ("stream", "queue")
+"""The last parameter of a function for CUDA, and for OpenCL. Words of C and C++ are no names of a kernel."""
 
 
 _INSTEAD: Final = {
-    "opencl": "call it from Python with pl.compile; in C give the text to clCreateProgramWithSource, and enqueue each "
-    "of .launches with grid * block work-items in groups of block",
     "hip": "load pl.compile_hip(knl, target).binary by hipModuleLoadData, and start each of .launches by "
     "hipModuleLaunchKernel",
 }
@@ -114,6 +112,11 @@ class Interface:
         """True for a program for CUDA."""
         return self.program.target == "cuda"
 
+    @property
+    def is_opencl(self) -> bool:
+        """True for a program for OpenCL."""
+        return self.program.target == "opencl"
+
 
 def ctype_of(dtype: np.dtype[Any]) -> str:
     """Return the C type of numbers of *dtype*; of a 16-bit float, that of its bits."""
@@ -140,8 +143,8 @@ def interface_of(program: GeneratedProgram, prefix: str) -> Interface:
     CodegenError
         ``not-exportable``.
     """
-    if program.target not in ("c", "cuda"):
-        raise refused(program, f"launchers start programs for CUDA or C, and this one is for '{program.target}'",
+    if program.target not in ("c", "cuda", "opencl"):
+        raise refused(program, f"launchers are for C, CUDA and OpenCL, and this one is for '{program.target}'",
                       "its text is generate_code(..).device_code, and its launches are in the program",
                       f"pass target=pl.CudaTarget() or pl.CTarget(), or {_INSTEAD.get(program.target, _OWN)}")
     if program.build.linked:
@@ -156,7 +159,7 @@ def interface_of(program: GeneratedProgram, prefix: str) -> Interface:
 
     def spelt(name: str) -> str:
         found = renamed.get(name, name)
-        while found in (_STREAM, prefix) or (found != name and found in taken):
+        while found in (*_LAST, prefix) or (found != name and found in taken):
             found += "_"
         return found
 

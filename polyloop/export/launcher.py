@@ -12,7 +12,7 @@ from polyloop.export.linkage import internal
 from polyloop.export.status import DEVICE, KIND, Status, statuses
 from polyloop.export.trees import Tree, c_text
 
-__all__ = ["kernel_text", "launcher_text"]
+__all__ = ["Launcher", "kernel_text", "launcher_text", "quoted"]
 
 _NARROW = 32
 _DEFAULT_SHARED = 48 * 1024
@@ -118,7 +118,7 @@ static int64_t @absolute(int64_t a)
 """
 
 
-class _Launcher:
+class Launcher:
     """Text of one launcher; names of the launcher begin with ``mark``, which no parameter does."""
 
     def __init__(self, interface: Interface, kernel_file: str) -> None:
@@ -161,7 +161,7 @@ class _Launcher:
         for status in self._status.values():
             if status.kind != "device_error":
                 yield f"    case {status.name(interface.prefix)}:"
-                yield f"        return {_quoted(status.text)};"
+                yield f"        return {quoted(status.text)};"
         yield "    default:"
         yield '        return "unknown status";'
         yield "    }"
@@ -213,7 +213,7 @@ class _Launcher:
             yield f"        {self._return('bad_size', about)}"
             yield f"    if ({array.spelling} == NULL && !{layout}.is_empty)"
             yield f"        {self._return('null_pointer', about)}"
-            if array.alignment > 1:
+            if array.alignment > 1 and not interface.is_opencl:
                 yield f"    if ((uintptr_t){array.spelling} % {array.alignment} != 0)"
                 yield f"        {self._return('misaligned', about)}"
             if array.is_written:
@@ -461,17 +461,18 @@ class _Launcher:
         yield f"{indent}    return {DEVICE * KIND} + (int){mark}error;"
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """Return *text* as a literal of C."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("??", "?\\?")
     return f'"{escaped}"'
 
 
 def launcher_text(interface: Interface, kernel_file: str) -> str:
     """Return the text of the launcher; that of a program in C includes *kernel_file*."""
-    return _Launcher(interface, kernel_file).text()
+    return Launcher(interface, kernel_file).text()
 
 
 def kernel_text(interface: Interface) -> str:
     """Return the text of the kernel next to the launcher; that of a program in C shows a linker no other names."""
     text = interface.program.device_code
-    return text if interface.is_cuda else internal(text, interface.prefix)
+    return text if interface.is_cuda or interface.is_opencl else internal(text, interface.prefix)

@@ -48,7 +48,7 @@ def _statuses(interface: Interface) -> Iterator[Status]:
         if not isinstance(array, Array):
             continue
         yield Status("null_pointer", number, f"'{array.name}' is a null pointer")
-        if array.alignment > 1:
+        if array.alignment > 1 and not interface.is_opencl:
             multiple = f"a multiple of {array.alignment} bytes"
             yield Status("misaligned", number, f"'{array.name}' does not begin at {multiple}")
         yield Status("bad_size", number, f"an extent of '{array.name}' is negative")
@@ -61,9 +61,10 @@ def _statuses(interface: Interface) -> Iterator[Status]:
     yield Status("index_overflow", 0, "an expression in the sizes does not fit into 64 bits")
     for number, check in enumerate(program.index_checks, 1):
         yield Status("index_overflow", number, check.message)
-    if interface.is_cuda:
+    if interface.is_cuda or interface.is_opencl:
         for number, launch in enumerate(program.launches, 1):
             yield Status("grid_too_large", number, f"launch '{launch.name}' has more blocks than a device can have")
-        yield Status("device_error", 0, "the CUDA runtime reports an error")
+        who = "CUDA runtime" if interface.is_cuda else "OpenCL driver"
+        yield Status("device_error", 0, f"the {who} reports an error")
     if interface.workspace:
         yield Status("no_memory", 0, "temporary arrays cannot be allocated")

@@ -14,8 +14,8 @@ from polyloop.export.binaries import binaries, given_architectures
 from polyloop.export.build import cmake_text, pkg_config_text
 from polyloop.export.header import header_text
 from polyloop.export.interface import Array, Interface, interface_of, loops_of, refused, tree_of
-from polyloop.export.launcher import kernel_text, launcher_text
 from polyloop.export.manifest import MANIFEST, manifest_text
+from polyloop.export.opencl import program_texts
 from polyloop.export.status import statuses
 from polyloop.export.trees import Tree
 from polyloop.expr.dtypes import dtype_name
@@ -32,6 +32,7 @@ from polyloop.target.source import generate_code
 __all__ = ["export"]
 
 _PREFIX: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_SUFFIX: Final = {"c": "c", "cuda": "cu", "opencl": "cl"}
 _VERSION: Final = "0.1.0"
 _OWN_HALVES: Final = re.compile(r"^struct b?float16 \{", re.MULTILINE)
 """Definitions that make a text independent of headers; a bundle is compiled of it, where there may be no toolkit."""
@@ -93,19 +94,22 @@ def export(
     given = given_architectures(kernel.name, chosen, architectures, bundle=bundle)
     program = _program(kernel, name, chosen, index_bits)
     interface = interface_of(program, name)
-    text = kernel_text(interface)
+    source = f"{name}_kernel.{_SUFFIX[program.target]}"
+    text, launcher = program_texts(interface, source, chosen.arch)
     if interface.is_cuda and _OWN_HALVES.search(text):
         text = _program(kernel, name, with_standard_halves(chosen), index_bits).device_code
-    source = f"{name}_kernel.{'cu' if interface.is_cuda else 'c'}"
     files = {
         source: text,
         f"{name}.h": header_text(interface),
-        f"{name}.c": launcher_text(interface, source),
+        f"{name}.c": launcher,
         "CMakeLists.txt": cmake_text(interface, source, chosen.arch),
         f"{name}.pc.in": pkg_config_text(interface, _VERSION),
     }
     content = {file: text.encode() for file, text in files.items()}
     data = _described(interface, chosen)
+    if bundle and interface.is_opencl:
+        raise refused(program, "a bundle has machine code, and OpenCL's is made by the driver of a device",
+                      "the exported source is built at its first call", "leave out bundle=True")
     if bundle and interface.is_cuda and (asked := _asked(program)):
         raise refused(program, f"the host decides whether a launch runs: {asked}",
                       "a bundle describes sizes, not other numbers", "leave out bundle=True, and build the source")
@@ -199,6 +203,6 @@ def _described(interface: Interface, target: Target) -> dict[str, Any]:
              "message": check.message, "hint": check.hint}
             for check in (*program.checks, *program.index_checks)
         ],
-        "launches": launches if interface.is_cuda else [],
+        "launches": launches if interface.is_cuda or interface.is_opencl else [],
         "statuses": {str(s.value): [s.kind, s.text] for s in statuses(interface)},
     }  # fmt: skip

@@ -64,8 +64,8 @@ class ArrayArg(Shown):
         Whether no instruction may write it.
     dim_names
         Names of the axes, by which transforms may be told about them.
-    is_read_once
-        Whether caches may drop its elements first, because hardly any is read again.
+    is_used_once
+        Whether caches need not keep its elements: it is only read, each about once, or only written.
     """
 
     name: str
@@ -80,7 +80,7 @@ class ArrayArg(Shown):
     alignment: int | None = None
     is_constant: bool = False
     dim_names: tuple[str, ...] | None = None
-    is_read_once: bool = False
+    is_used_once: bool = False
 
     @property
     def is_packed(self) -> bool:

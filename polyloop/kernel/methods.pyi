@@ -32,7 +32,7 @@ __all__ = [
     "set_instruction_priority", "set_temporary_address_space", "shift", "simplify_indices", "split_array_axis",
     "split_iname", "split_instruction", "split_reduction_inward", "split_reduction_outward", "split_scan",
     "stage_reduction", "swizzle", "tag_array_axes", "tag_inames", "tag_instructions", "tensorize", "tile", "to_batched",
-    "unchecked", "unprivatize_temporaries_with_inames", "untag_inames", "vectorize"
+    "unchecked", "unprivatize_temporaries_with_inames", "untag_inames", "vectorize", "write_once"
 ]
 
 class Methods(Called):
@@ -432,6 +432,8 @@ class Methods(Called):
         within: str | None = None,
     ) -> LoopKernel:
         """Run the iterations of a loop as lanes of vectors, with wide loads and stores."""
+    def write_once(kernel, ary_names: str | Sequence[str]) -> LoopKernel:
+        """Mark arguments as written once and not read (streaming stores), so that caches need not keep their elements."""
     def diff(
         kernel,
         after: LoopKernel,
@@ -580,3 +582,4 @@ unchecked = Methods.unchecked
 unprivatize_temporaries_with_inames = Methods.unprivatize_temporaries_with_inames
 untag_inames = Methods.untag_inames
 vectorize = Methods.vectorize
+write_once = Methods.write_once

@@ -118,7 +118,8 @@ class Meeting:
 
     def within_block(self, kind: Kind, operation: Operation) -> int:
         """Return the number of elements of shared memory through which the threads of a block combine values."""
-        at_once = kind is Kind.COMBINE and self.is_whole_block and operation.name in LOGICAL
+        votes = self.warp_size > 1 and operation.name in LOGICAL  # devices with warps have barriers that vote
+        at_once = votes and kind is Kind.COMBINE and self.is_whole_block
         if self.parts == 1 or at_once:
             return 0
         return self.parts * self.groups

@@ -302,17 +302,21 @@ class DiskCache:
 
 _LOCKS: Final[dict[str, threading.Lock]] = {}
 _GUARD = threading.Lock()
+_OF_THREAD: Final = threading.local()
 
 
 @contextlib.contextmanager
 def _alone(root: Path, digest: str) -> Iterator[None]:
     """Be the only thread of all processes for *digest*, or for another one whose lock is in the same file.
 
-    Where the directory takes no locks, threads of this process alone wait for each other.
+    Where the directory takes no locks, threads of this process alone wait for each other.  What is made for something
+    else that is being made has files of its own: otherwise a thread could wait for itself, and two for each other.
     """
-    name = f".lock-{digest[:2]}"
+    depth = getattr(_OF_THREAD, "depth", 0)
+    name = f".lock-{digest[:2]}" if depth == 0 else f".lock-{digest[:2]}-{depth}"
     with _GUARD:
         lock = _LOCKS.setdefault(str(root / digest), threading.Lock())
+    _OF_THREAD.depth = depth + 1
     try:
         with lock, contextlib.ExitStack() as held:
             if sys.platform != "win32":
@@ -323,6 +327,7 @@ def _alone(root: Path, digest: str) -> Iterator[None]:
                     held.callback(fcntl.flock, descriptor, fcntl.LOCK_UN)  # also for a child that has the descriptor
             yield
     finally:
+        _OF_THREAD.depth = depth
         with _GUARD:
             if not lock.locked():
                 _LOCKS.pop(str(root / digest), None)

@@ -79,7 +79,7 @@ _INCLUDE: Final = re.compile(
     r"^[ \t]*(?:#|%:|\?\?=)[ \t]*(?:include|include_next|import|embed)\b[ \t]*(.*?)[ \t]*$", re.MULTILINE
 )
 _STANDARD_HEADER: Final = re.compile(  # of C, C++ and POSIX: they come with the compiler, whose version is known
-    r"<(?:assert|complex|ctype|errno|fenv|float|inttypes|iso646|limits|math|signal|stdalign|stdarg|stdatomic|stdbool"
+    r"<(?:assert|complex|ctype|errno|fenv|float|immintrin|inttypes|iso646|limits|math|signal|stdalign|stdarg|stdatomic|stdbool"
     r"|stddef|stdint|stdio|stdlib|stdnoreturn|string|sys/mman|tgmath|time|ucontext|wchar|wctype)\.h>"
     r"|<(?:algorithm|array|atomic|bit|cmath|complex|cstddef|cstdint|cstdlib|cstring|limits|tuple|type_traits|utility)>"
 )

@@ -563,6 +563,7 @@ static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((uns
 static inline int __mulhi(int a, int b) { return (int)((long long)a * b >> 32); }
 template <class T> static inline T __ldg(const T *p) { return *p; }
 template <class T> static inline T __ldcs(const T *p) { return *p; }
+template <class T, class U> static inline void __stcs(T *p, const U &value) { *p = value; }
 template <class T> static inline T __ldca(const T *p) { return *p; }
 template <class T> static inline T __ldcg(const T *p) { return *p; }
 template <class T> static inline void __stcs(T *p, T value) { *p = value; }

@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import cache
 from typing import Final
 
-from polyloop.codegen.device.entries import Atomics, Word
-from polyloop.codegen.language import Constants, Functions, Language, LoopStyle, Syntax
+from polyloop.codegen.device.entries import Atomics, Stores, Word
+from polyloop.codegen.language import Constants, Definition, Functions, Language, LoopStyle, Syntax
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.target.base import Target
 from polyloop.target.mathtable import C_FUNCTIONS, bit_definitions, c_definitions
@@ -78,8 +78,60 @@ def _word(ctype: str, dtype: str) -> Word:
     return Word(_WORD.format(type=ctype), to, back)
 
 
+_LINES: Final = """\
+// Stores a vector that caches need not keep; where it does not begin at a multiple of its bytes, in smaller parts.
+#include <string.h>
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+static inline void store_past_caches(void *to, const void *line, int bytes)
+{
+    char *target = (char *)to;
+    const char *source = (const char *)line;
+    const uintptr_t place = (uintptr_t)to | (uintptr_t)bytes;
+#if defined(__AVX512F__)
+    if (place % 64 == 0) {
+        for (int n = 0; n < bytes; n += 64)
+            _mm512_stream_si512((__m512i *)(target + n), _mm512_loadu_si512(source + n));
+        return;
+    }
+#endif
+#if defined(__AVX__)
+    if (place % 32 == 0) {
+        for (int n = 0; n < bytes; n += 32)
+            _mm256_stream_si256((__m256i *)(target + n), _mm256_loadu_si256((const __m256i *)(source + n)));
+        return;
+    }
+#endif
+#if defined(__SSE2__)
+    if (place % 16 == 0) {
+        for (int n = 0; n < bytes; n += 16)
+            _mm_stream_si128((__m128i *)(target + n), _mm_loadu_si128((const __m128i *)(source + n)));
+        return;
+    }
+#endif
+    memcpy(target, source, (size_t)bytes);
+}
+
+// Lets other threads see what this one stored past the caches.
+static inline void show_stores(void)
+{
+#if defined(__SSE2__)
+    _mm_sfence();
+#endif
+}"""
+_STORES: Final = Stores(
+    line="store_past_caches",
+    least=16,
+    fence="show_stores();",
+    team="#pragma omp parallel",
+    share="#pragma omp for nowait",
+)
+"""Intel Intrinsics Guide, "Store" with the word "stream"; such stores of a thread are seen in order after a fence."""
+
 OPENMP_LANGUAGE: Final = replace(
     C_LANGUAGE,
+    definitions={**C_LANGUAGE.definitions, "store_past_caches": Definition(_LINES)},
     loops=replace(C_LANGUAGE.loops, lanes="#pragma omp simd", blocks="#pragma omp parallel for"),
     device=(
         Atomics(
@@ -97,6 +149,7 @@ OPENMP_LANGUAGE: Final = replace(
                 (operation, dtype): line for operation, (dtypes, line) in _UPDATES.items() for dtype in dtypes
             },
         ),
+        _STORES,
     ),
 )
 """OpenMP Application Programming Interface 5.2, section 15.8.4, and GCC's "Legacy __sync Built-in Functions"."""

@@ -61,6 +61,9 @@ class Certificate(Value, Shown):
         The steps that made another program on purpose, as calls: what is proven is proven of that program.
     program
         Launches in the loops of the host around them, as indented lines; empty where the host has no loops.
+    remarks
+        What is carried out by other means than the kernel asks for, as on one thread, or than some devices have; the
+        warnings of :func:`generate_code` are among them, also those that the kernel silences.
     """
 
     kernel: str
@@ -71,6 +74,7 @@ class Certificate(Value, Shown):
     unchecked: tuple[str, ...] = ()
     rewrites: tuple[str, ...] = ()
     program: tuple[str, ...] = ()
+    remarks: tuple[Diagnostic, ...] = ()
 
     @property
     def is_proven(self) -> bool:
@@ -105,6 +109,7 @@ class Certificate(Value, Shown):
                 "ms": round(self.ms, 3),
                 "proofs": [_proof_data(proof) for proof in self.proofs],
                 "program": list(self.program),
+                "remarks": [{"code": r.code, "message": r.message, "notes": list(r.notes)} for r in self.remarks],
                 "waits": [_wait_data(wait) for wait in self.waits],
                 "assumptions": [_assumption_data(entry) for entry in self.assumptions],
             },
@@ -159,6 +164,7 @@ def _lines(certificate: Certificate) -> Iterator[str]:
         yield ""
         yield "launches, each of which ends before the next begins"
         yield from (f"  {line}" for line in certificate.program)
+    yield from _listed("what is carried out by other means", (f"{r.message} [{r.code}]" for r in certificate.remarks))
     yield from _listed("what keeps threads apart", map(str, certificate.waits))
     for title, checked in (("checked at each call", True), ("taken on your word", False)):
         entries = [a for a in certificate.assumptions if bool(a.error) is checked]

@@ -14,6 +14,7 @@ from polyloop.codegen.device.entries import (
     LookBack,
     Reductions,
     Shuffles,
+    Stores,
     Threads,
     Together,
     Word,
@@ -73,6 +74,7 @@ _ARRIVALS: Final = Arrivals(
 )
 """CUDA C++ Programming Guide, "Memory Fence Functions": the sum that the last block to finish adds up."""
 _LOADS: Final = Loads(once="__ldcs")
+_STORES: Final = Stores(once="__stcs")
 _SHUFFLES: Final = Shuffles("__shfl_sync", "__shfl_xor_sync", "__shfl_up_sync", "__shfl_down_sync")
 
 _TRUTHS: Final = {("any", "bool"): "__any_sync({0}, {1})", ("all", "bool"): "__all_sync({0}, {1})"}
@@ -184,4 +186,4 @@ def cuda_device(arch: str) -> tuple[Entry, ...]:
     roles = ROLES if arch.endswith("a") else replace(ROLES, fewer="", more="")  # PTX ISA: an instruction of sm_90a
     copies += (BOXES, roles, _CLUSTERS) if capability >= _HOPPER else ()
     atomics = replace(ATOMICS, wide=_WIDE_ATOMICS) if capability >= _HOPPER else ATOMICS
-    return (THREADS, _ARRIVALS, _LOADS, _SHUFFLES, reductions, atomics, look_back, *copies, *matrices)
+    return (THREADS, _ARRIVALS, _LOADS, _STORES, _SHUFFLES, reductions, atomics, look_back, *copies, *matrices)

@@ -21,7 +21,11 @@ _THREADS: Final = replace(
 )  # fmt: skip
 _SHUFFLES: Final = Shuffles("__shfl", "__shfl_xor", "__shfl_up", "__shfl_down", has_masks=False)
 """HIP, "Warp shuffle functions": active lanes take part; the masks of ``__shfl_sync`` came with ROCm 6.2."""
-_REDUCTIONS: Final = Reductions({("any", "bool"): "__any({1}) != 0", ("all", "bool"): "__all({1}) != 0"})
+_REDUCTIONS: Final = Reductions(
+    {("any", "bool"): "__any({1}) != 0", ("all", "bool"): "__all({1}) != 0"},
+    {"any": "__syncthreads_or({0})", "all": "__syncthreads_and({0})"},
+)
+"""HIP, "Warp vote and ballot functions" and "Synchronization functions"."""
 
 _HALF: Final = replace(ATOMICS.words["half"], swap="__sync_val_compare_and_swap({0}, {1}, {2})")
 _ATOMICS: Final = replace(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any, Final
 
-from polyloop.codegen.device.entries import Atomics, Threads, Word
+from polyloop.codegen.device.entries import Atomics, Entry, SubGroups, Threads, Word
 from polyloop.codegen.language import Constants, Definition, Functions, Language, LoopStyle, Syntax, Vectors
 from polyloop.display import Shown
 from polyloop.edge.words import spelt
@@ -18,7 +18,7 @@ from polyloop.target.base import Target
 from polyloop.target.float8 import Words, float8_definitions
 from polyloop.target.mathtable import OPENCL_FAST_FUNCTIONS, OPENCL_FUNCTIONS
 
-__all__ = ["OPENCL_LANGUAGE", "OpenCLDevice", "OpenCLTarget"]
+__all__ = ["OPENCL_LANGUAGE", "OpenCLDevice", "OpenCLTarget", "has_sub_groups"]
 
 VERSIONS: Final = ("1.2", "2.0", "2.1", "2.2", "3.0")
 """Versions of OpenCL C that a program can be compiled as; the text is that of 1.2."""
@@ -64,6 +64,10 @@ class OpenCLDevice(Shown):
         Whether the device computes in float64.
     has_long_atomics
         Whether it updates 64-bit integers atomically, which atomic updates of float64 are made of too.
+    has_sub_groups
+        Whether it has sub-groups (``cl_khr_subgroups``, and from version 3.0 on a feature of the language).
+    has_unroll
+        Whether its compiler takes ``#pragma unroll``, in any version of the language (``cl_nv_pragma_unroll``).
     """
 
     name: str = ""
@@ -72,6 +76,8 @@ class OpenCLDevice(Shown):
     shared_bytes: int = 48 * 1024
     has_doubles: bool = True
     has_long_atomics: bool = True
+    has_sub_groups: bool = False
+    has_unroll: bool = False
 
     def __repr__(self) -> str:
         changed = (
@@ -91,6 +97,8 @@ class OpenCLDevice(Shown):
             shared_bytes=device.local_mem_size,
             has_doubles=bool(device.double_fp_config),
             has_long_atomics={"cl_khr_int64_base_atomics", "cl_khr_int64_extended_atomics"} <= known,
+            has_sub_groups=has_sub_groups(device),
+            has_unroll="cl_nv_pragma_unroll" in known,
         )
 
     @property
@@ -101,6 +109,14 @@ class OpenCLDevice(Shown):
             max_grid_dims=(_MOST_BLOCKS, _MOST_BLOCKS, _MOST_BLOCKS), shared_bytes=self.shared_bytes,
             static_shared_bytes=self.shared_bytes, warp_size=1,
         )  # fmt: skip
+
+
+def has_sub_groups(device: Any) -> bool:  # noqa: ANN401  # PyOpenCL is optional
+    """Return whether a ``pyopencl.Device`` has sub-groups."""
+    if not {"cl_khr_subgroups", "cl_intel_subgroups"}.isdisjoint(device.extensions.split()):
+        return True
+    major, minor = map(int, getattr(device, "version", "OpenCL 1.2").split()[1].split(".")[:2])
+    return (major, minor) >= (2, 1) and device.max_num_sub_groups > 0
 
 
 # {{{ tables
@@ -150,6 +166,26 @@ def _atomics(*, long: bool) -> Atomics:
         words |= _LONG_WORDS
     return Atomics(native, "atomic_cmpxchg({0}, {1}, {2})", words)
 
+
+_SUB_GROUPS: Final = SubGroups(
+    reductions={
+        (operation, dtype): f"sub_group_reduce_{name}({{0}})"
+        for operation, name, dtypes in (
+            ("sum", "add", ("int32", "uint32", "int64", "uint64", "float32", "float64")),
+            ("min", "min", ("int32", "uint32", "int64", "uint64")),
+            ("max", "max", ("int32", "uint32", "int64", "uint64")),
+        )
+        for dtype in dtypes
+    },
+    lane="get_sub_group_local_id()",
+    number="get_sub_group_id()",
+    count="get_num_sub_groups()",
+)
+"""The OpenCL C Specification 3.0, section 6.15.19, and ``cl_khr_subgroups`` for 2.0 to 2.2."""
+_SUB_GROUP_HEADER: Final = """\
+#ifdef cl_khr_subgroups
+#pragma OPENCL EXTENSION cl_khr_subgroups : enable
+#endif"""
 
 _WORDS8: Final = Words(
     _HELPER, ("uchar", "uint", "ulong"),
@@ -252,6 +288,8 @@ OPENCL_LANGUAGE: Final = Language(
 _UNROLL: Final = "__attribute__((opencl_unroll_hint({count})))"
 _HINTS: Final = LoopStyle(_UNROLL, "__attribute__((opencl_unroll_hint))", _UNROLL)
 """The OpenCL C Specification 2.0, section 6.11.5; earlier versions have nothing of the kind."""
+_PRAGMAS: Final = LoopStyle("#pragma unroll {count}", "#pragma unroll", "#pragma unroll {count}")
+"""``cl_nv_pragma_unroll``, of NVIDIA."""
 
 
 @cache
@@ -259,9 +297,12 @@ def _language(device: OpenCLDevice, version: str, *, full_blocks: bool) -> Langu
     """Return OpenCL C for a *device*: without the types and atomic updates that it lacks."""
     types = {name: own for name, own in _TYPES.items() if device.has_doubles or name != "float64"}
     style = OPENCL_LANGUAGE.loops if version == VERSIONS[0] else _HINTS
-    loops = replace(style, full_blocks=full_blocks)
-    entries = (_THREADS, _atomics(long=device.has_long_atomics))
-    return replace(OPENCL_LANGUAGE, types=types, loops=loops, limits=device.limits, device=entries)
+    loops = replace(_PRAGMAS if device.has_unroll else style, full_blocks=full_blocks)
+    entries: tuple[Entry, ...] = (_THREADS, _atomics(long=device.has_long_atomics))
+    syntax = OPENCL_LANGUAGE.syntax
+    if device.has_sub_groups and version != VERSIONS[0]:
+        entries, syntax = (*entries, _SUB_GROUPS), replace(syntax, header=_SUB_GROUP_HEADER)
+    return replace(OPENCL_LANGUAGE, types=types, syntax=syntax, loops=loops, limits=device.limits, device=entries)
 
 
 def OpenCLTarget(  # noqa: N802 - reads as the class
@@ -278,8 +319,9 @@ def OpenCLTarget(  # noqa: N802 - reads as the class
         A ``pyopencl.Device``, or an :class:`OpenCLDevice`, whose limits and abilities the text keeps to.  By default
         those of most GPUs: work-groups of 1024, 48 KiB of local memory, float64, atomic updates of 64 bits.
     version
-        The version of OpenCL C that a program is written in and compiled as, ``"1.2"`` to ``"3.0"``.  From 2.0 on,
-        loops that are to be unrolled say so.
+        The version of OpenCL C that a program is written in and compiled as, ``"1.2"`` to ``"3.0"``.  From 2.0 on, and
+        for a *device* of NVIDIA, loops that are to be unrolled say so; from 2.0 on sums over a work-group go through
+        sub-groups where the *device* has them.
     full_blocks
         As in :func:`CudaTarget`.
 
@@ -304,7 +346,8 @@ def OpenCLTarget(  # noqa: N802 - reads as the class
         }
 
     There are no warps: work-items that share values meet at barriers of the work-group, and reductions and scans go
-    through local memory.  Source: The OpenCL C Specification, version 1.2.
+    through local memory, but for those of a work-group on a device with sub-groups.  Source: The OpenCL C
+    Specification, version 1.2.
     """
     if version not in VERSIONS:
         hint = f"versions: {', '.join(VERSIONS)}"

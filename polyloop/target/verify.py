@@ -18,6 +18,7 @@ from polyloop.target.base import Target, target_of
 from polyloop.target.budget import operation_budget
 from polyloop.target.certificate import Assumption, Certificate
 from polyloop.target.cuda import CudaTarget
+from polyloop.target.remarks import remarks_of
 from polyloop.target.source import generate_code
 from polyloop.transform.base import Applied
 
@@ -59,6 +60,7 @@ def verify(kernel: LoopKernel, *, target: Target | None = None, max_operations: 
         assumptions=(*_checked(program), *map(Assumption, taken_on_trust(verified.placement))),
         unchecked=tuple(map(str, kernel.waivers)),
         program=tuple(_program(verified.schedule.launches)),
+        remarks=tuple(remarks_of(verified.schedule, chosen.language, program)),
         rewrites=tuple(s.call() for s in kernel.trace if isinstance(s, Applied) and s.transform.changes_meaning),
     )
 

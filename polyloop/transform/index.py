@@ -89,4 +89,5 @@ HOMES: Final[Mapping[str, str]] = {
     "unprivatize_temporaries_with_inames": "layout.privatize",
     "untag_inames": "loops.peel",
     "vectorize": "loops.vectorize",
+    "write_once": "staging.write_once",
 }

@@ -267,7 +267,7 @@ def test_roles_are_assigned_after_kernels_are_fused() -> None:
 def test_every_part_of_an_instruction_is_renamed() -> None:
     """A new field of ``Instruction`` has to be thought of in ``polyloop.frontend.renamed``."""
     array = (
-        "name dtype shape strides order is_input is_output dim_tags offset alignment is_constant dim_names is_read_once"
+        "name dtype shape strides order is_input is_output dim_tags offset alignment is_constant dim_names is_used_once"
     )
     assert {field.name for field in fields(ArrayArg)} == set(array.split())
     whole = (

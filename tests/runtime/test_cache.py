@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -156,3 +157,18 @@ def test_the_directory_follows_the_environment(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert default_directory() == tmp_path / ".cache" / "polyloop"
+
+
+def test_an_entry_that_is_made_for_another_one_has_a_lock_of_its_own(cache: DiskCache) -> None:
+    """The digests of both begin alike, as those of one of 256 programs and its prelude do."""
+    inner = next(key for key in (CacheKey("c", f"int y{n};", "cc") for n in range(10_000))
+                 if key.digest[:2] == KEY.digest[:2])  # fmt: skip
+
+    def make() -> dict[str, bytes]:
+        return {"library.so": cache.made(inner, lambda: {"prelude.o": b"abc"}, ["prelude.o"])["prelude.o"]}
+
+    found = list[dict[str, bytes]]()
+    thread = threading.Thread(target=lambda: found.append(cache.made(KEY, make, ["library.so"])), daemon=True)
+    thread.start()
+    thread.join(timeout=60)
+    assert found == [{"library.so": b"abc"}]

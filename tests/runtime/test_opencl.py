@@ -27,7 +27,8 @@ def cl() -> Any:
 
 @pytest.fixture
 def queue(cl: Any) -> Any:
-    return cl.CommandQueue(cl.create_some_context(interactive=False))
+    context = cl.create_some_context(interactive=False)
+    yield cl.CommandQueue(context)  # noqa: PT022  # Intel's does not keep its context
 
 
 def doubled(**how: Any) -> pl.LoopKernel:
@@ -144,8 +145,9 @@ def test_launches_follow_one_another_on_a_queue_without_an_order(cl: Any) -> Non
         assumptions="n >= 1",
     )  # fmt: skip
     run = pl.compile(pl.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0"), target=TARGET)
+    context = cl.create_some_context(interactive=False)
     queue = cl.CommandQueue(
-        cl.create_some_context(interactive=False),
+        context,
         properties=cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE,
     )
     expected = np.arange(50)
@@ -277,7 +279,8 @@ def test_a_buffer_does_not_say_what_is_in_it(cl: Any, queue: Any, run: pl.Compil
 
 
 def test_arrays_and_queue_are_of_one_context(cl: Any, queue: Any, run: pl.CompiledKernel) -> None:
-    other = cl.CommandQueue(cl.Context([queue.device]))
+    context = cl.Context([queue.device])
+    other = cl.CommandQueue(context)
     x = cl.array.to_device(queue, X)
     with pytest.raises(pl.ArgumentError, match="'x' is in another OpenCL context than the queue"):
         run(queue=other, x=x)
@@ -325,3 +328,19 @@ def test_two_kernels_are_compared_on_it() -> None:
     whole = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = 2*x[i]", [pl.GlobalArg("x, y", F, shape="n"), ...])
     assert "opencl" in repr(pl.check_equivalence(whole, doubled(), targets=[TARGET]))
     assert opencl_available() == (True, "")
+
+
+@pytest.mark.parametrize(("operation", "dtype"), [("sum", F), ("sum", np.int64), ("max", np.int32), ("any", F)])
+def test_reductions_of_a_work_group(queue: Any, operation: str, dtype: Any) -> None:
+    """Through sub-groups where the device has them: Intel's runtime for processors does, PoCL 3 does not."""
+    value = "a[i, j] > 7" if operation == "any" else "a[i, j]"
+    knl = pl.make_kernel("{[i, j]: 0 <= i < n and 0 <= j < m}", f"s[i] = {operation}(j, {value})",
+                         [pl.GlobalArg("a", dtype, shape="n, m"), ...], name="whole", assumptions="m >= 1")  # fmt: skip
+    knl = pl.split_iname(pl.tag_inames(knl, "i:g.0"), "j", 96, inner_tag="l.0")
+    a = np.random.default_rng(0).integers(0, 9, (4, 300)).astype(dtype)
+    a[1] = 1
+    found = pl.OpenCLDevice.of(queue.device).has_sub_groups
+    run = pl.compile(knl, target=pl.OpenCLTarget(queue.device, version="3.0" if found else "1.2"))
+    assert ("sub_group" in run.program.device_code) == (found and operation != "any")
+    wanted = (a > 7).any(axis=1) if operation == "any" else getattr(np, operation)(a, axis=1)
+    assert np.array_equal(run(queue=queue, a=a).s, wanted)

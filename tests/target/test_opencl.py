@@ -107,6 +107,14 @@ def test_loops_say_that_they_are_unrolled_from_version_2_on() -> None:
         assert "    __attribute__((opencl_unroll_hint(16)))\n" in text(knl, pl.OpenCLTarget(version=version))
 
 
+def test_a_device_may_take_a_pragma_in_any_version() -> None:
+    knl = pl.tag_inames(product(), {"k_inner": "unr"})
+    for version in ("1.2", "3.0"):
+        code = text(knl, pl.OpenCLTarget(pl.OpenCLDevice(has_unroll=True), version=version))
+        assert "    #pragma unroll 16\n" in code
+        assert "opencl_unroll_hint" not in code
+
+
 def test_every_launch_is_a_kernel_and_loops_of_the_host_are_around() -> None:
     knl = pl.make_kernel(
         "{[t, i]: 0 <= t < steps and 0 <= i < n}",
@@ -254,16 +262,6 @@ def test_entries_of_cuda_are_not_filled_in(kind: type[Entry]) -> None:
     assert kind.hint in str(refused.value)
 
 
-def test_export_refuses_it(tmp_path: Any) -> None:
-    knl = spread("y[i] = 2*x[i]", pl.GlobalArg("x, y", F, shape="n"))
-    with pytest.raises(pl.CodegenError, match=r"this one is for 'opencl' \[not-exportable\]") as caught:
-        pl.export(knl, tmp_path, target=TARGET)
-    assert "clCreateProgramWithSource" in str(caught.value)
-    with pytest.raises(pl.CodegenError, match=r"this one is for 'hip'(.|\n)*hipModuleLoadData") as caught:
-        pl.export(knl, tmp_path, target=pl.HipTarget("gfx90a"))
-    assert "pl.compile;" not in str(caught.value)
-
-
 def test_explain_says_that_its_bounds_are_those_of_another_text() -> None:
     knl = spread("y[i] = 2*x[i]", pl.GlobalArg("x, y", F, shape="n"))
     plain, own = (pl.explain(each, {"n": 1 << 20}, "H100") for each in (knl, replace(knl, target=TARGET)))
@@ -291,3 +289,36 @@ def test_barriers_fence_the_memory_through_which_threads_meet() -> None:
     found = text(pl.tag_inames(knl, "i:l.0, j:l.0"))
     assert "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);" in found
     assert "t[i] = 2.0f * x" in found.replace("[tx]", "[i]")
+
+
+def whole(operation: str, value: str = "a[i, j]", dtype: Any = F, length: int = 64) -> pl.LoopKernel:
+    knl = pl.make_kernel("{[i, j]: 0 <= i < n and 0 <= j < m}", f"s[i] = {operation}(j, {value})",
+                         [pl.GlobalArg("a", dtype, shape="n, m"), ...], name="whole", assumptions="m >= 1")  # fmt: skip
+    return pl.split_iname(pl.tag_inames(knl, "i:g.0"), "j", length, inner_tag="l.0")
+
+
+GROUPS = pl.OpenCLTarget(pl.OpenCLDevice("one with sub-groups", has_sub_groups=True), version="3.0")
+
+
+def test_sums_of_a_work_group_go_through_sub_groups() -> None:
+    code = text(whole("sum"), GROUPS)
+    for line in ("x = sub_group_reduce_add(x);", "partial[get_sub_group_id()] = x;", "x += partial[n];"):
+        assert line in code
+    assert "distance" not in code
+    assert "sub_group_reduce_max" in text(whole("max", dtype=np.int64), GROUPS)
+    assert "sub_group" not in text(whole("max"), GROUPS)  # of floats: what it does with NaN is not said
+    assert "sub_group" not in text(whole("sum"), pl.OpenCLTarget(pl.OpenCLDevice(has_sub_groups=True)))  # version 1.2
+
+
+def test_a_certificate_says_where_local_memory_stands_in_for_sub_groups() -> None:
+    assert [r.code for r in pl.verify(whole("sum"), target=TARGET).remarks] == ["no-sub-groups"]
+    assert "no-sub-groups" in str(pl.verify(whole("max"), target=GROUPS))
+    assert not pl.verify(whole("sum"), target=GROUPS).remarks
+    assert not pl.generate_code(whole("sum"), target=TARGET).notes  # it is no warning
+
+
+@pytest.mark.parametrize("operation", ["any", "all"])
+def test_no_barrier_votes(operation: str) -> None:
+    code = text(whole(operation, "a[i, j] > 3"))
+    assert "__local bool partial[64];" in code
+    assert f"acc = whole_block_{operation}_bool(acc, partial);" in code

@@ -131,6 +131,7 @@ KINDS = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize(("operator", "dtype"), KINDS, ids=[f"{o}-{np.dtype(t)}" for o, t in KINDS])
 def test_no_update_of_another_thread_is_lost(operator: str, dtype: Any) -> None:
     knl, kind = _updated(operator, dtype), np.dtype(dtype).kind
@@ -184,6 +185,23 @@ def test_a_launch_without_blocks_is_said_to_be_serial() -> None:
     program = pl.generate_code(pl.split_iname(knl, "i", 64, outer_tag="g.0"), target=THREADS)
     assert not program.notes
     assert not pl.generate_code(knl, target=pl.CTarget()).notes
+
+
+def test_a_nest_beside_blocks_is_said_to_be_serial() -> None:
+    knl = pl.make_kernel("{[i, j]: 0 <= i < n and 0 <= j < m}", "a[i] = 2*x[i] {id=one}\nb[j] = x[j] + 1 {id=two}",
+                         [pl.GlobalArg("a, x, b", np.float32, shape="n"), ...], assumptions="m <= n")  # fmt: skip
+    knl = pl.split_iname(knl, "i", 64, outer_tag="g.0")
+    with pytest.warns(pl.PolyloopWarning, match="one thread executes the loops of 'two'"):
+        program = pl.generate_code(knl, target=THREADS)
+    assert [name for name, _ in program.notes] == ["two"]
+    for target in (THREADS, pl.OpenCLTarget(), pl.CudaTarget()):
+        (remark,) = pl.verify(knl, target=target).remarks
+        assert remark.code == "serial-launch"
+        assert "executes the loops of 'two'" in remark.message
+    (remark,) = pl.verify(knl, target=pl.CTarget()).remarks
+    assert "openmp=True" in remark.hints[0]
+    knl = pl.split_iname(knl, "j", 64, outer_tag="g.0")
+    assert not any(pl.verify(knl, target=target).remarks for target in (THREADS, pl.CudaTarget()))
 
 
 def test_a_compiler_without_openmp_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

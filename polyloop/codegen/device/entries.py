@@ -223,6 +223,28 @@ class Reductions(Entry):
 
 
 @dataclass(frozen=True)
+class SubGroups(Entry):
+    """Groups of threads of a block that combine values at once; which threads form one is up to the device.
+
+    Attributes
+    ----------
+    reductions
+        Call that combines the values of a group, by ``(operation, NumPy name of the type)``; the field is the value.
+    lane
+        The number of a thread in its group.
+    number, count
+        The number of a group in its block, and how many there are.
+    """
+
+    what = "sub-groups"
+    hint = "threads exchange values through shared memory"
+    reductions: Mapping[tuple[str, str], str]
+    lane: str
+    number: str
+    count: str
+
+
+@dataclass(frozen=True)
 class Atomics(Entry):
     """Atomic updates of memory.
 
@@ -298,6 +320,37 @@ class Loads(Entry):
     what = "loads past the caches"
     hint = "ordinary loads do the same"
     once: str
+
+
+@dataclass(frozen=True)
+class Stores(Entry):
+    """Stores of data that caches need not keep.
+
+    Attributes
+    ----------
+    once
+        Function that stores a value through a pointer: numbers of 4 and 8 bytes, and vectors of these.  Empty if only
+        whole lines can be stored so.
+    line
+        Function that stores all lanes of a vector: arguments are a pointer, the address of the lanes in a line of
+        memory of the thread, and their bytes.  Empty if there is :attr:`once`.
+    least
+        The bytes of the smallest line.
+    fence
+        Statement by which a thread lets others see the lines that it stored.
+    team, share
+        Directives of a block that all threads execute, and of a loop in it whose iterations they share, and behind
+        which none waits for the others.
+    """
+
+    what = "stores past the caches"
+    hint = "ordinary stores do the same"
+    once: str = ""
+    line: str = ""
+    least: int = 1
+    fence: str = ""
+    team: str = ""
+    share: str = ""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.codegen.device.cluster import cluster_call, placed
-from polyloop.codegen.device.entries import Reductions, Shuffles, Threads
+from polyloop.codegen.device.entries import Reductions, Shuffles, SubGroups, Threads
 from polyloop.codegen.expressions.combine import function_scope, updated
 from polyloop.codegen.expressions.expressions import Expressions
 from polyloop.codegen.loops.context import Context
@@ -150,6 +150,11 @@ class Exchange:
         native = language.find(Reductions) or Reductions({})
         if name in LOGICAL and name in native.block and meeting.is_whole_block and meeting.parts > 1:
             yield f"x = {native.block[name].format('x')};"
+            return
+        groups = language.find(SubGroups)
+        in_group = None if groups is None else groups.reductions.get((name, self.dtype.name))
+        if groups is not None and in_group is not None and meeting.is_whole_block and meeting.parts > 1:
+            yield from self.over_sub_groups(groups, in_group)
             return
         at_once = native.warp.get((name, self.dtype.name))
         if at_once is not None and len(meeting.bits) == meeting.warp_size.bit_length() - 1:
@@ -315,6 +320,16 @@ class Exchange:
 
     # }}}
     # {{{ through shared memory
+
+    def over_sub_groups(self, groups: SubGroups, call: str) -> Iterator[str]:
+        """Yield the combination of what sub-groups find at once; there are at most as many as threads."""
+        yield f"x = {call.format('x')};"
+        yield f"if ({groups.lane} == 0)"
+        yield f"    partial[{groups.number}] = x;"
+        yield f"{self.threads.block_barrier}  // the part of each sub-group is there"
+        yield "x = partial[0];"
+        yield f"for (int n = 1; n < (int){groups.count}; ++n)"
+        yield from indented(self.combined(_X, partial(c.Name("n"))))
 
     def through_memory(self) -> Iterator[str]:
         """Yield the combination of the parts of a group through shared memory, with one value for each part."""

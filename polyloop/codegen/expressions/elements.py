@@ -249,7 +249,7 @@ def _widened(r: Renderer, expr: Expression, text: Code) -> Code:
 def is_read_once(scope: Scope, name: str) -> bool:
     """Return True if elements of an array are loaded such that caches need not keep them."""
     array = scope.memory.arrays.get(name)
-    if array is None or not array.is_read_once or array.dtype is None or name in scope.memory.split:
+    if array is None or not array.is_used_once or array.dtype is None or name in scope.memory.split:
         return False
     has_size = array.dtype.kind in "iuf" and array.dtype.itemsize >= WORD
     return has_size and scope.language.find(Loads) is not None

@@ -225,9 +225,10 @@ class If(_Statement):
 @quick
 @dataclass(frozen=True)
 class Group(_Statement):
-    """``{ body }``."""
+    """``{ body }``, with a ``pragma`` ahead of it, empty if there is none."""
 
     body: Block
+    pragma: str = ""
 
 
 @quick

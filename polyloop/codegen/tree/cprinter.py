@@ -81,6 +81,8 @@ class _Printer:
 
     def enclosed(self, node: Group | Numbered, indent: str) -> Iterator[str]:
         head, lines = (f"{node.head} ", node.lines) if isinstance(node, Numbered) else ("", ())
+        if isinstance(node, Group) and node.pragma:
+            yield f"{indent}{node.pragma}"
         yield f"{indent}{head}{{"
         yield from (f"{indent}{_STEP}{line}" for line in lines)
         yield from self.block(node.body, indent + _STEP)

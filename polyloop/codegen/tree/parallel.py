@@ -27,7 +27,7 @@ from polyloop.codegen.tree.c_ast import Assign, Block, Declare, For, If, Node, U
 from polyloop.codegen.tree.c_expr import Apply, Binary, Code, Literal, Name, Parentheses, Subscript, Unary, nodes
 from polyloop.frozen import replace
 
-__all__ = ["behind_pointers", "has_block_loop", "has_long_loop", "in_vectors", "shared_by_threads"]
+__all__ = ["behind_pointers", "has_block_loop", "has_long_loop", "in_steps", "in_vectors", "shared_by_threads"]
 
 _BLOCKS: Final = "g"
 _LANES: Final = "v"
@@ -197,6 +197,14 @@ def _has_neighbours(loop: For) -> bool:
     rows = [part.base.index for part in used if isinstance(part.base, Subscript)]
     is_even = all(_step(part.index, steps) in {0, 1} for part in used) and not any(_step(row, steps) for row in rows)
     return is_even and any(isinstance(code, Subscript) and _step(code.index, steps) == 1 for code in codes)
+
+
+def in_steps(index: Code, var: str, declared: Mapping[str, Code]) -> bool:
+    """Return whether *index* grows by one with *var*; the variables *declared* have these values."""
+    steps: dict[str, int | None] = {var: 1}
+    for name, code in declared.items():
+        steps[name] = _step(code, steps)
+    return _step(index, steps) == 1
 
 
 def _step(code: Code, steps: Mapping[str, int | None]) -> int | None:

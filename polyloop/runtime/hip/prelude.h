@@ -46,6 +46,10 @@ POLYLOOP_DEVICE void __syncthreads() {
     __builtin_amdgcn_s_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
+extern "C" __attribute__((device)) int __ockl_wgred_or_i32(int);
+extern "C" __attribute__((device)) int __ockl_wgred_and_i32(int);
+POLYLOOP_DEVICE int __syncthreads_or(int holds) { return __ockl_wgred_or_i32(!!holds); }
+POLYLOOP_DEVICE int __syncthreads_and(int holds) { return __ockl_wgred_and_i32(!!holds); }
 POLYLOOP_DEVICE void __threadfence() { __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "agent"); }
 POLYLOOP_DEVICE int polyloop_lane() { return __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0u)); }
 

@@ -67,10 +67,12 @@ def opencl(kernel: str) -> Any:
 def _queue(name: str) -> Any:
     """Return the one queue of the device with a name, None if there is none."""
     cl: Any = importlib.import_module("pyopencl")
-    if not name:
-        return cl.CommandQueue(cl.create_some_context(interactive=False))
     found = next((device for device in _devices(cl) if device.name == name), None)
-    return None if found is None else cl.CommandQueue(cl.Context([found]))
+    if name and found is None:
+        return None
+    context = cl.Context([found]) if name else cl.create_some_context(interactive=False)
+    number_of_context(context)  # a queue of Intel's alone does not keep its context
+    return cl.CommandQueue(context)
 
 
 def default_queue(kernel: str, name: str) -> Any:

@@ -24,6 +24,7 @@ from polyloop.runtime.opencl.memory import BufferCopy, OpenCLMemory
 from polyloop.runtime.packed import Free, PackedCall, Queued
 from polyloop.runtime.steps import Step
 from polyloop.runtime.views import ArrayKind, call_error
+from polyloop.target.opencl import has_sub_groups
 
 __all__ = ["OpenCLBackend"]
 
@@ -274,3 +275,5 @@ def _lacks(program: GeneratedProgram, device: Any) -> Iterator[Diagnostic]:
     if _LONG_ATOMICS.search(program.device_code) and "cl_khr_int64_base_atomics" not in known:
         message = f"the program updates 64 bits atomically, and '{name}' does not"
         yield Diagnostic("device-lacks", message, (), hint)
+    if "sub_group_reduce_" in program.device_code and not has_sub_groups(device):
+        yield Diagnostic("device-lacks", f"the program uses sub-groups, and '{name}' has none", (), hint)

@@ -238,7 +238,7 @@ class _Joining:
             is_input=any(part.is_input for part in parts),
             is_output=any(part.is_output for part in parts),
             is_constant=all(part.is_constant for part in parts),
-            is_read_once=all(part.is_read_once for part in parts),
+            is_used_once=all(part.is_used_once for part in parts),
             alignment=first.alignment,
         )
 

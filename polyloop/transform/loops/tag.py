@@ -66,6 +66,7 @@ _AXES: Final = frozenset("gcl")
 _WORDS: Final = {
     "block": "g.0", "grid": "g.0", "group": "g.0", "thread": "l.0", "local": "l.0", "warp": "w", "vector": "vec",
     "vectorize": "vec", "simd": "vec", "unroll": "unr", "unrolled": "unr", "sequential": "for", "serial": "for",
+    "omp": "g.0", "openmp": "g.0", "subgroup": "w", "wave": "w",
 }  # fmt: skip
 
 

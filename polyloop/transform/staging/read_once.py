@@ -58,7 +58,7 @@ class ReadOnce(Transform):
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         arguments = (
-            replace(argument, is_read_once=True)
+            replace(argument, is_used_once=True)
             if isinstance(argument, ArrayArg) and argument.name in self.ary_names
             else argument
             for argument in kernel.arguments
