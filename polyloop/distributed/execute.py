@@ -9,9 +9,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from polyloop.distributed.engine import Engine
+from polyloop.distributed.engines.engine import Engine
 from polyloop.distributed.fields import Field, Storage
-from polyloop.distributed.inspector import Gather, inspector_of, lists_of
+from polyloop.distributed.filled import ready
+from polyloop.distributed.inspector import Gather, inspector_of, lists_of, moved
 from polyloop.distributed.local import Local, Names
 from polyloop.distributed.plan import Combine, Exchange, Message, Node, Plan, Repeat, Run
 from polyloop.distributed.regions import Box, Coordinates, box_size, hull_of
@@ -73,6 +74,7 @@ class Execution:
     def __post_init__(self) -> None:
         self.locals = {local.phase.number: local for local in self.plan.locals}
         self.gathers: dict[int, Gather | None] = {}
+        self.filled: dict[tuple[int, int], tuple[Message, _Array]] = {}
         self.current: dict[tuple[int, str], tuple[_Array, tuple[int, ...]]] = {}
 
     def run(self, nodes: Sequence[Node], hosts: _Hosts) -> None:
@@ -176,7 +178,12 @@ class Execution:
             mine = [message for message in self.messages(exchange, target, hosts) if message.source == me]
             if mine and target != self.position:
                 self.sent += sum(message.size for message in mine)
-                yield regions.number(target), self.packed(source, origin, mine)
+                number = regions.number(target)
+                filled = self.filled.get((exchange.number, number))
+                if filled is not None and mine == [filled[0]]:
+                    yield number, filled[1].reshape(-1)
+                else:
+                    yield number, self.packed(source, origin, mine)
 
     def gather(self, exchange: Exchange, hosts: _Hosts) -> Gather | None:
         """Return the elements that ranks read of each other, where data decides it: found once a call, by all ranks."""
@@ -212,7 +219,7 @@ class Execution:
         shape = [high - low for low, high in self.plan.window(exchange.field, self.position, None)]
         first, shape[gather.place] = gather.hull[0], gather.hull[1] - gather.hull[0]
         window = self.window_array(exchange, slot, tuple(shape))
-        window[(*before, gather.own - first)] = source[(*before, gather.own - start)]
+        window[(*before, moved(gather.own, first))] = source[(*before, moved(gather.own, start))]
         sends = [(peer, flat(source[(*before, index - start)])) for peer, index in gather.sends.items()]
         itemsize = self.dtype(array).itemsize
         self.sent += sum(len(buffer) for _, buffer in sends) * itemsize
@@ -315,16 +322,38 @@ class Execution:
         if box is None:
             _ = [wait() for wait in waits]
             return
+        written = {entry.array for entry in local.fields if entry.is_written}
+        self.filled = {key: found for key, found in self.filled.items() if found[0].array not in written}
         parts = self.strips(node, box, hosts) if node.during else None
         if parts is None:
             _ = [wait() for wait in waits]
             self.launch(local, box, hosts)
-            return
-        self.launch(local, parts.inner, hosts)
-        for wait in waits:
-            wait()
-        for strip in parts.outer:
-            self.launch(local, strip, hosts)
+        else:
+            self.launch(local, parts.inner, hosts)
+            for wait in waits:
+                wait()
+            for strip in parts.outer:
+                self.launch(local, strip, hosts)
+        for place in range(len(local.packs)):
+            if (found := self.ready(local, place)) is not None:
+                self.filled[found[0].number, found[1].target] = found[1], self.send_buffer(local, place)
+
+    def ready(self, local: Local, place: int) -> tuple[Exchange, Message] | None:
+        """Return the exchange and the message that a send buffer is filled for, None if it stays empty."""
+        key = ("ready", local.phase.number, place)
+        if key not in self.known:
+            self.known[key] = ready(self.plan, local, local.packs[place], self.position)
+        found: tuple[Exchange, Message] | None = self.known[key]
+        return found
+
+    def send_buffer(self, local: Local, place: int) -> _Array:
+        """Return the buffer that the kernel of a phase fills."""
+        key, pack = ("send", local.phase.number, place), local.packs[place]
+        if key not in self.windows:
+            found = self.ready(local, place)
+            shape = (0,) * len(pack.starts) if found is None else tuple(high - low for low, high in found[1].box)
+            self.windows[key] = empty_like(self.arrays[pack.array], shape, self.dtype(pack.array))
+        return self.windows[key]
 
     def strips(self, node: Run, box: Box, hosts: _Hosts) -> Strips | None:
         """Return the inner part of a box and the strips around it, None where the former would be empty."""
@@ -350,7 +379,7 @@ class Execution:
             return
         values = self.values(local, box, hosts)
         known = {argument.name for argument in local.kernel.arguments}
-        extents = set(local.extents.values())
+        extents = {*local.extents.values(), *(name for pack in local.packs for name in pack.extents)}
         self.compiled[local.phase.number](
             **{name: value for name, value in values.items() if name in known and name not in extents})
 
@@ -361,6 +390,12 @@ class Execution:
             values[self.names.low[axis]] = low
             values[self.names.count[axis]] = high - low
             values[self.names.at[axis]] = low - self.plan.regions.block(self.position, axis)[0]
+        for number, pack in enumerate(() if is_inspected else local.packs):
+            values[pack.name] = self.send_buffer(local, number)
+            found = self.ready(local, number)
+            first = _starts(self.plan.regions.stored(self.position, pack.array))
+            starts = first if found is None else _starts(found[1].box)
+            values |= {name: low - start for name, low, start in zip(pack.starts, starts, first, strict=True)}
         for entry in local.fields:
             if entry.storage is Storage.WINDOW and is_inspected:
                 continue
@@ -371,10 +406,10 @@ class Execution:
                         values[local.origins[entry.name, place]] = low
             elif entry.array in self.arrays:
                 values[entry.name] = self.arrays[entry.array]
-            found = [] if is_inspected else [combined for name, combined in self.plan.regions.homes.combined.items()
+            updates = [] if is_inspected else [combined for name, combined in self.plan.regions.homes.combined.items()
                      if name in local.phase.instructions and combined.is_update and combined.array == entry.array]
-            if found:
-                values[entry.name] = self.share(entry.array, found[0].operation)
+            if updates and entry.storage is Storage.SHARE:
+                values[entry.name] = self.share(entry.array, updates[0].operation)
         return values
 
     # -- reductions over the mesh
@@ -399,13 +434,23 @@ class Execution:
                              for axis, (own, mine) in enumerate(zip(other, self.position, strict=True))))
         whole = self.arrays[combined.array]
         if not combined.is_update:
-            self.reduce(whole, combined.operation, group)
+            if node.scattered and len(group) > 1:
+                self.scatter(node, whole, group)
+            else:
+                self.reduce(whole, combined.operation, group)
             return
         if not self.known.pop(("share", combined.array), False):
             self.share(combined.array, combined.operation)
             self.known.pop(("share", combined.array))
         part = self.windows["share", combined.array]
-        self.reduce(part, combined.operation, group)
+        if node.scattered:
+            if len(group) > 1:
+                self.scatter(node, part, group)
+            own = regions.owned(self.position, combined.array)
+            whole = whole[slices(own, regions.stored(self.position, combined.array))]
+            part = part[slices(own, (0,) * len(own))]
+        else:
+            self.reduce(part, combined.operation, group)
         match combined.operation:
             case "sum":
                 whole[...] = whole + part
@@ -414,6 +459,25 @@ class Execution:
             case other:
                 larger = part > whole if other == "max" else part < whole
                 whole[larger] = part[larger]
+
+    def scatter(self, node: Combine, whole: _Array, group: tuple[int, ...]) -> None:
+        """Combine an array over a group of ranks, of which each gets its block alone, in its place."""
+        regions, array = self.plan.regions, node.combined.array
+        origin = (0,) * len(whole.shape) if node.combined.is_update else _starts(regions.stored(self.position, array))
+        boxes = [regions.owned(regions.ranks[rank], array, node.scattered) for rank in group]
+        size = max(map(box_size, boxes))  # blocks that are shorter have room behind them
+        if size == 0:
+            return
+        is_dense = all(axis is None for axis in node.scattered[1:]) and size * len(group) == whole.shape[0] * max(
+            1, box_size(tuple((0, extent) for extent in whole.shape[1:])))
+        buffer = whole.reshape(-1) if is_dense else self.buffer(whole, size * len(group))
+        if not is_dense:
+            buffer[...] = 0
+            for place, box in enumerate(boxes):
+                buffer[place * size : place * size + box_size(box)] = whole[slices(box, origin)].reshape(-1)
+        box = boxes[group.index(self.engine.rank)]
+        mine = self.engine.reduce_scatter(buffer, node.combined.operation, group)[: box_size(box)]
+        whole[slices(box, origin)] = mine.reshape([high - low for low, high in box])
 
     def reduce(self, whole: _Array, operation: str, group: tuple[int, ...]) -> None:
         """Combine an array over a group of ranks, in place."""

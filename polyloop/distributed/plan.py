@@ -13,15 +13,17 @@ from typing import TypeAlias
 
 import islpy as isl
 
+from polyloop.distributed.division import Axes
 from polyloop.distributed.fields import Field, Storage
 from polyloop.distributed.local import Local
 from polyloop.distributed.phases import HostLoop, Phase, Step, phases_in
 from polyloop.distributed.regions import Box, Coordinates, Regions, box_size, boxes_of, hull_of
+from polyloop.distributed.scatter import scattered
 from polyloop.distributed.separate import Combined
 from polyloop.kernel.domains import fixed_set
 from polyloop.poly.sets import project_onto
 
-__all__ = ["Combine", "Exchange", "Message", "Node", "Plan", "Repeat", "Run", "nodes_in", "plan_of"]
+__all__ = ["Combine", "Exchange", "Message", "Node", "Plan", "Repeat", "Run", "is_same_in", "nodes_in", "plan_of"]
 
 _IN = isl.dim_type.in_
 _OUT = isl.dim_type.out
@@ -94,10 +96,18 @@ class Run:
 
 @dataclass(frozen=True)
 class Combine:
-    """A reduction over the mesh: the ranks along some axes combine their shares of an array."""
+    """A reduction over the mesh: the ranks along some axes combine their shares of an array.
+
+    Attributes
+    ----------
+    scattered
+        For each axis of the array the axis of the mesh over which its blocks go to their ranks, where each rank needs
+        its own block alone; else empty, and all ranks get all elements.
+    """
 
     combined: Combined
     hosts: tuple[str, ...]
+    scattered: Axes = ()
 
 
 @dataclass(frozen=True)
@@ -330,8 +340,11 @@ class _Planning:
                   and exchange.field.array not in written]
         yield from (exchange for exchange in exchanges if exchange not in during)
         yield Run(phase, tuple(during))
-        combined = self.regions.homes.combined
-        yield from (Combine(combined[name], phase.hosts) for name in phase.instructions if name in combined)
+        homes = self.regions.homes
+        for name in phase.instructions:
+            if name in homes.combined:
+                found = homes.combined[name]
+                yield Combine(found, phase.hosts, scattered(homes, found))
 
     def needs(
         self, phase: Phase, around: Sequence[HostLoop]
@@ -367,7 +380,7 @@ class _Planning:
             if more.is_empty():
                 return None
             needed = more
-        is_fixed = all(_is_same_in(needed, len(self.regions.mesh) + place) for place in range(len(level)))
+        is_fixed = all(is_same_in(needed, len(self.regions.mesh) + place) for place in range(len(level)))
         made = Exchange(self.count, entry, phase.number, level, needed, is_fixed, readers=phase.instructions)
         self.count += 1
         return made
@@ -383,10 +396,10 @@ def _path(steps: Sequence[Step], phase: Phase) -> tuple[HostLoop, ...]:
 
 def _is_same(needed: isl.Map) -> bool:
     """Return whether elements do not depend on the last loop."""
-    return _is_same_in(needed, needed.dim(_IN) - 1)
+    return is_same_in(needed, needed.dim(_IN) - 1)
 
 
-def _is_same_in(needed: isl.Map, place: int) -> bool:
+def is_same_in(needed: isl.Map, place: int) -> bool:
     """Return whether all iterations of a loop need the same elements."""
     without = needed.project_out(_IN, place, 1).insert_dims(_IN, place, 1)
     values = needed.domain().project_out(_SET, place + 1, needed.dim(_IN) - place - 1).project_out(_SET, 0, place)

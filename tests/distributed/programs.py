@@ -13,6 +13,8 @@ import polyloop as pl
 
 D = np.float64
 
+_KERNELS: dict[str, pl.LoopKernel] = {}
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Case:
@@ -26,6 +28,9 @@ class Case:
     hosts: str = ""
     fill: Callable[[np.random.Generator, str, tuple[int, ...], Any], Any] | None = None
     rows: tuple[str, Callable[..., tuple[dict[str, Any], dict[str, Any]]]] | None = None
+
+    def __post_init__(self) -> None:  # of equal kernels one, which is divided and compiled once
+        object.__setattr__(self, "kernel", _KERNELS.setdefault(self.kernel.fingerprint, self.kernel))
 
     def __repr__(self) -> str:  # the same in all processes that collect tests
         return f"{self.kernel.name} {', '.join(f'{name}={size}' for name, size in self.sizes.items())}"
@@ -151,6 +156,39 @@ def histogram(**sizes: int) -> Case:
         return rng.integers(0, 6, shape).astype(dtype) if name == "cell" else None
 
     return Case(kernel, {"cell": "block", "w": "block"}, "p:mesh.0", {"n": 23, "m": 6, **sizes}, {}, "", fill)
+
+
+def columns(**sizes: int) -> Case:
+    """A product with a matrix in blocks of columns: each rank has terms of all rows, and needs its block of sums."""
+    kernel = pl.make_kernel(
+        "{[i, k]: 0 <= i < m and 0 <= k < n}", "y[i] = 2*sum(k, a[i, k]*x[k]) + y[i]",
+        [pl.GlobalArg("a", D, shape="m, n"), pl.GlobalArg("x", D, shape="n"), pl.GlobalArg("y", D, shape="m"), ...],
+        name="columns", assumptions="m >= 1 and n >= 1")
+    return Case(kernel, {"a": "*, block", "x": "block", "y": "block"}, "i:mesh.0, k:mesh.0",
+                {"m": 11, "n": 13, **sizes})
+
+
+def cells(**sizes: int) -> Case:
+    """Particles of a rank in cells of any rank, and what neighbouring cells have."""
+    kernel = pl.make_kernel(
+        "{[p, i]: 0 <= p < n and 1 <= i < m - 1}",
+        """
+        for p
+            h[cell[p]] = h[cell[p]] + w[p]
+        end
+        for i
+            g[i] = h[i - 1] - h[i + 1]
+        end
+        """,
+        [pl.GlobalArg("h, g", D, shape="m"), pl.GlobalArg("cell", np.int32, shape="n"),
+         pl.GlobalArg("w", D, shape="n"), ...], name="cells", assumptions="n >= 1 and m >= 3")
+    m = {"m": 10, **sizes}["m"]
+
+    def fill(rng: np.random.Generator, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
+        return rng.integers(0, m, shape).astype(dtype) if name == "cell" else None
+
+    return Case(kernel, dict.fromkeys(("h", "g", "cell", "w"), "block"), "p:mesh.0, i:mesh.0",
+                {"n": 23, "m": 10, **sizes}, {}, "", fill)
 
 
 _GRADIENTS = """
@@ -346,6 +384,14 @@ def transpose(**sizes: int) -> Case:
         [pl.GlobalArg("y", D, shape="n, m"), pl.GlobalArg("x", D, shape="m, n"), ...], name="turn",
         assumptions="n >= 1 and m >= 1")
     return Case(kernel, {"x": "block, *", "y": "block, *"}, "i:mesh.0", {"n": 9, "m": 7, **sizes})
+
+
+def odd(**sizes: int) -> Case:
+    """Every other element: blocks begin and end between the coordinates that are computed."""
+    kernel = pl.make_kernel(
+        "{[i]: 0 <= i and 2*i + 1 < n}", "y[2*i + 1] = x[2*i] + x[2*i + 1]", [pl.GlobalArg("x, y", D, shape="n"), ...],
+        name="odd", assumptions="n >= 1")
+    return Case(kernel, {"x": "block", "y": "block"}, "i:mesh.0", {"n": 9, **sizes})
 
 
 def compare(case: Case, mesh: tuple[int, ...], *, exact: bool = True, **options: Any) -> list[int]:

@@ -57,8 +57,22 @@ def test_all_programs_run_on_ranks_of_gloo(size: int, tmp_path: Path) -> None:
 
 
 @needs_torch
-def test_tensors_are_parts(tmp_path: Path) -> None:
-    assert gloo("tensors", 2, tmp_path) == ["done"] * 2
+def test_tensors_and_dtensors_are_parts(tmp_path: Path) -> None:
+    assert gloo("tensors", 2, tmp_path) == [
+        "distribute on kernel 'heat': 'u' is placed as (Shard(1)), and the division has (Shard(0)) [wrong-placement]\n"
+        "  Hint: u.redistribute(placements=[Shard(0)])\ndone"] * 2
+
+
+@needs_torch
+@pytest.mark.slow
+def test_the_benchmark_of_ranks_runs_on_processors() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "benchmarks.ranks", "--backend",
+         "gloo", "--small", "--repeats", "1"],
+        cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("bytes sent as counted") == 6
+    assert done.stdout.count("efficiency") == 4
 
 
 @needs_torch
