@@ -307,11 +307,9 @@ class Turns:
         Statements that store boxes from shared memory, which are read in the next turn at the latest.
     cluster
         Blocks of a cluster, whose axis is ``c.0``; 1 if blocks run by themselves.
-    crew
-        Roles of the threads of a block; None if all do the same.
-    joins
-        The block axis along which blocks of the launch in front count their arrivals, and the last one executes a block
-        of this launch; None if a host starts it.
+    crew, joins
+        Roles of the threads of a block; None if all do the same.  The block axis along which blocks of the launch in
+        front count their arrivals, and the last one executes a block of this launch; None if a host starts it.
     """
 
     order: BlockOrder
@@ -325,8 +323,6 @@ class Turns:
 
 
 _PLAIN_TURNS: Final = Turns(_IN_ORDER)
-
-
 _NOTHING_ASKED: Final = Asked()
 
 
