@@ -16,12 +16,10 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.runtime.calls import Result, named
 from polyloop.runtime.cuda.spills import local_memory
 from polyloop.runtime.generated import generated
-from polyloop.runtime.gpuarrays import DeviceMemory
 from polyloop.runtime.invoke import BoundCall, CompiledKernel, load
-from polyloop.runtime.opencl.memory import OpenCLMemory
 from polyloop.runtime.resources import Resources
-from polyloop.runtime.specialize import Facts, Specialization, facts, specialization
-from polyloop.runtime.views import HostMemory, Memory, call_error
+from polyloop.runtime.specialize import MEMORIES, Facts, Specialization, facts, specialization
+from polyloop.runtime.views import Memory, call_error
 from polyloop.serial.form import Adapter, adapt
 from polyloop.target.base import Target, target_of
 from polyloop.target.c import CTarget
@@ -29,7 +27,6 @@ from polyloop.target.cuda import CudaTarget, with_one_launch
 
 __all__ = ["MOST_SPECIALIZATIONS", "DeferredKernel", "SpecializingKernel", "compiled", "refuse_launches"]
 
-_MEMORIES: Final[Mapping[str, Callable[[], Memory]]] = {"c": HostMemory, "cuda": DeviceMemory, "opencl": OpenCLMemory}
 MOST_SPECIALIZATIONS: Final = 32
 """Specializations of a kernel, unless the caller says otherwise."""
 
@@ -242,7 +239,7 @@ class SpecializingKernel(DeferredKernel):
     def _memory(self) -> Memory | None:
         if self._said is None:
             return None
-        return _MEMORIES[self._said.name]()
+        return MEMORIES[self._said.name]()
 
     def _found(self, arguments: Mapping[str, object]) -> CompiledKernel:
         """Return the specialization for *arguments*."""

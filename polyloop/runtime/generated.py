@@ -32,7 +32,7 @@ _PLAIN: Final = {"c": CTarget(), "cuda": CudaTarget()}
 
 @memoised
 def generated(kernel: LoopKernel, target: Target, index_bits: int | None = None) -> GeneratedProgram:
-    """Return what :func:`polyloop.generate_code` returns, with its warnings, from the disk if it is there.
+    """Return the program that :func:`polyloop.generate_code` returns, with its warnings, from the disk if it is there.
 
     ``POLYLOOP_PROGRAM_CACHE=0`` leaves the disk alone.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -22,12 +22,15 @@ from polyloop.memo import memoised
 from polyloop.program.infer_types import dtype_table, infer_dtypes, unknown_dtype
 from polyloop.runtime.arguments import missing_array, wrong_dtype
 from polyloop.runtime.gpuarrays import DeviceMemory
+from polyloop.runtime.opencl.memory import OpenCLMemory
 from polyloop.runtime.sizes import dense, wrong_axes
 from polyloop.runtime.views import ArrayView, HostMemory, Memory, call_error, is_device_array
 from polyloop.transform.instructions.specialize import inferred_names
 
-__all__ = ["Facts", "Specialization", "facts", "open_arguments", "specialization"]
+__all__ = ["MEMORIES", "Facts", "Specialization", "facts", "open_arguments", "specialization"]
 
+MEMORIES: Final[Mapping[str, Callable[[], Memory]]] = {"c": HostMemory, "cuda": DeviceMemory, "opencl": OpenCLMemory}
+"""Target -> the memory that its kernels take arrays from."""
 Kind: TypeAlias = DType | Weak
 """Type of an argument: that of a Python number is what it is combined with."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import polyloop as pl
 from tests.transform.checking import check, refused
@@ -110,6 +111,7 @@ def test_conditions_that_cannot_be_added() -> None:
         ("i > 1", " ", "no-reason"), ("q > 1", "true", "unknown-iname"), ("i*i > 1", "true", "not-affine"),
         ("i >", "true", "syntax"),
     ]:  # fmt: skip
-        refused(knl, lambda k, c=condition, r=reason: k.add_predicate_to_insn("id:copy", c, r), code)
+        with pytest.raises(pl.TransformError, match=code):
+            knl.add_predicate_to_insn("id:copy", condition, reason)
     refused(knl, lambda k: k.add_predicate_to_insn("id:none", "i > 1", "true"), "unknown-instruction")
 

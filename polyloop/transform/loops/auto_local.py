@@ -165,7 +165,7 @@ _UNROLLED = 16
 
 
 _ENDLESS = 1 << 31
-"""What stands for an extent that parameters decide."""
+"""Number in place of an extent that parameters decide."""
 
 
 def _extent(kernel: LoopKernel, instruction: Instruction, iname: str) -> int:

@@ -27,13 +27,13 @@ from polyloop.program.ir import Access, Other
 from polyloop.program.lower import loop_order
 from polyloop.transform.loops.reorder import add_priority
 from polyloop.transform.staging.plan import Filling, Plan, Temporary
+from polyloop.transform.staging.redirect import replace_uses
 from polyloop.transform.staging.staging import (
     Footprint,
     assign_auto,
     boxed,
     new_domain,
     out_of_bounds,
-    replace_uses,
     subscripted,
 )
 from polyloop.transform.staging.uses import Use, expanded_to

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -10,18 +10,17 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic, TransformError
-from polyloop.expr.nodes import Expression, Reduction, array_name, function_name
+from polyloop.expr.nodes import Expression
 from polyloop.expr.printer import show
-from polyloop.expr.rewrite import accesses, calls, children, rebuild, variables
-from polyloop.expr.rules import expand_rules, is_parameter
+from polyloop.expr.rewrite import variables
+from polyloop.expr.rules import expand_rules
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
 from polyloop.kernel.build.instructions import term_domains
 from polyloop.kernel.domains import bound_variables, domain_for
-from polyloop.kernel.instruction import Copy, Evaluation, Instruction, SubstitutionRule, Term
+from polyloop.kernel.instruction import Copy, Evaluation, Instruction, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.kernel.layout import apart_axes
-from polyloop.kernel.reads import reads_of
 from polyloop.kernel.tags import Unroll, axis_name, parse_tag
 from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.sets import (
@@ -45,7 +44,8 @@ from polyloop.transform.loops.auto_local import assign_auto
 from polyloop.transform.loops.reorder import add_priority
 from polyloop.transform.staging.placement import loops_around, outside_of_loops
 from polyloop.transform.staging.plan import Plan, Target, target_of, uses_of, with_whole_axes
-from polyloop.transform.staging.uses import Use, expanded_to, find_uses, terms_outside
+from polyloop.transform.staging.redirect import redirected, redirected_rules
+from polyloop.transform.staging.uses import Use, expanded_to
 from polyloop.transform.staging.wide_copy import vectorized
 from polyloop.verification.bounds import bounds_conditions, bounds_violations
 
@@ -56,7 +56,6 @@ __all__ = [
     "data_footprint",
     "new_domain",
     "out_of_bounds",
-    "replace_uses",
     "shifted",
     "stage",
     "subscripted",
@@ -514,7 +513,7 @@ def _with_instruction(
         indices = [to_expression(without_constant_part(form, around, footprint.outer)) for form in offsets]
         return subscripted(plan.temporary.name, indices)
 
-    rules = _redirected_rules(kernel, plan, lambda arguments: staged(arguments, known=True), len(target.uses))
+    rules = redirected_rules(kernel, plan, lambda arguments: staged(arguments, known=True), len(target.uses))
     new_rules = kernel if rules is None else replace(kernel, substitutions=rules)
     instructions: list[Instruction] = []
     placed = False
@@ -524,7 +523,7 @@ def _with_instruction(
                 instructions.append(instruction)
                 placed = True
             expanded = expanded_to(kernel, old.expression, plan.source) if rules is None else old.expression
-            instructions.append(_redirected(kernel, replace(old, expression=expanded), plan, staged, new_rules))
+            instructions.append(redirected(kernel, replace(old, expression=expanded), plan, staged, new_rules))
         else:
             instructions.append(old)
     shape = tuple(to_expression(extent) if extent.terms else extent.const for extent in footprint.extents)
@@ -539,67 +538,3 @@ def _with_instruction(
         evaluations={**kernel.evaluations, name: plan.filling.id},
         substitutions=new_rules.substitutions,
     )
-
-
-def _redirected_rules(
-    kernel: LoopKernel, plan: Plan, staged: Callable[[Sequence[Expression]], Expression | None], count: int
-) -> dict[str, SubstitutionRule] | None:
-    """Return the rules with their uses of the source redirected; None if the rules have to be expanded for that.
-
-    That is not so where all uses in the kernel are among the *count* that are redirected, each to the same element of
-    the temporary for the same element of the source.
-    """
-    if plan.temporary.axes is not None or count < len([*find_uses(kernel, plan.source, plan.is_rule)]):
-        return None
-    others = [rule for name, rule in kernel.substitutions.items() if name != plan.source]
-    for node in (node for rule in others for node in (*accesses(rule.value), *calls(rule.value))):
-        name = function_name(node) if isinstance(node, p.Call) else array_name(node)
-        inside = node.parameters if isinstance(node, p.Call) else getattr(node, "index_tuple", ())
-        is_unclear = isinstance(node, p.Subscript) and is_parameter(name)
-        if is_unclear or (name == plan.source and any(affine_of(entry) is None for entry in inside)):
-            return None
-    found = [rule.mapped(lambda value: replace_uses(value, plan, frozenset(plan.sweep), staged)) for rule in others]
-    return {**kernel.substitutions, **{rule.name: rule for rule in found}}
-
-
-def _redirected(
-    kernel: LoopKernel,
-    old: Instruction,
-    plan: Plan,
-    staged: Callable[[Sequence[Expression]], Expression | None],
-    after: LoopKernel,
-) -> Instruction:
-    """Return an instruction with its uses redirected; *after* has the rules that it is to use."""
-    new = replace_uses(old.expression, plan, frozenset(old.inames), staged)
-    terms = old.terms
-    if _count_reductions(expand_rules(new, after.substitutions)) != len(terms):
-        terms = terms_outside(kernel, old, plan.source, plan.sweep)
-    result = replace(old, expression=new, terms=terms)
-    return replace(result, reads=reads_of(after, result))
-
-
-def _count_reductions(expr: Expression) -> int:
-    return isinstance(expr, Reduction) + sum(_count_reductions(child) for child in children(expr))
-
-
-def replace_uses(
-    expr: Expression, plan: Plan, inames: frozenset[str], staged: Callable[[Sequence[Expression]], Expression | None]
-) -> Expression:
-    """Return *expr*, which is inside the loops *inames*, with the uses that are inside all swept loops redirected.
-
-    *staged* returns what takes the place of a use, None where it stays.
-    """
-    if isinstance(expr, Reduction):
-        inames = inames.union(expr.inames)
-    old = children(expr)
-    new = tuple(replace_uses(child, plan, inames, staged) for child in old)
-    if inames.issuperset(plan.sweep):
-        named = expr.function if isinstance(expr, p.Call) else expr.aggregate if isinstance(expr, p.Subscript) else None
-        found = None
-        if named == p.Variable(plan.source) and isinstance(expr, p.Call) == plan.is_rule:
-            found = staged(new)
-        elif isinstance(expr, p.Variable) and expr.name == plan.source:
-            found = staged(())
-        if found is not None:
-            return found
-    return expr if all(a is b for a, b in zip(old, new, strict=True)) else rebuild(expr, new)
