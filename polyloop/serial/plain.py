@@ -226,6 +226,8 @@ def _read_error(kind: str, operation: Any, kernel: Any, found: Any) -> object:  
 def _read_result(outputs: Any) -> object:  # noqa: ANN401
     if not isinstance(outputs, dict) or not all(isinstance(value, np.ndarray) for value in outputs.values()):
         raise ValueError("a result has outputs that are no arrays")
+    if not all(isinstance(name, str) and _NAME.fullmatch(name) for name in outputs):
+        raise ValueError(f"a result has outputs that are called {', '.join(map(shown, outputs))}")
     return import_module(KINDS["Result"]).Result.of(outputs)
 
 

@@ -301,6 +301,14 @@ TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("name", [7, "", "y; abort()", None])
+def test_outputs_of_results_have_names(name: object) -> None:
+    result = MAKE["result"]()
+    data = pl.dumps(Result.of({name: result.y}))  # type: ignore[dict-item]
+    with pytest.raises(pl.SerialError, match="a result has outputs that are called"):
+        pl.loads(data)
+
+
 @pytest.mark.parametrize("name", TAMPERED)
 def test_tampered_forms_are_refused(name: str) -> None:
     change, words = TAMPERED[name]
