@@ -15,7 +15,7 @@ from typing import TypeAlias
 import islpy as isl
 
 from polyloop.distributed.fields import Field, Storage
-from polyloop.distributed.plan import Exchange, Plan, Run, nodes_in
+from polyloop.distributed.plan import Combine, Exchange, Plan, Run, nodes_in
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import Row, add_rows, map_from_forms
@@ -57,6 +57,8 @@ class _Proof:
         self.nodes = [*nodes_in(self.plan.nodes)]
         self.depth = max((len(path) for path, _ in self.nodes), default=0)
         self.ranks = len(self.plan.regions.mesh)
+        self.scattered = {node.combined.array: node.scattered for _, node in self.nodes
+                          if isinstance(node, Combine) and not node.combined.is_update}
 
     def missing(self) -> Iterator[Diagnostic]:
         """Yield the findings."""
@@ -66,6 +68,12 @@ class _Proof:
                 continue
             local = next(entry for entry in self.plan.locals if entry.phase is node.phase)
             for field in local.fields:
+                if axes := self.scattered.get(field.array):
+                    reads = regions.reads(node.phase, field)
+                    self.count += 1
+                    left = reads.subtract(regions.own(field.array, len(node.phase.hosts), axes))
+                    if not left.is_empty():
+                        yield self.finding(self.timed(left, path), node, field)
                 if field.storage not in (Storage.BLOCK, Storage.WINDOW):
                     continue
                 reads = regions.reads(node.phase, field)

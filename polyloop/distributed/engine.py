@@ -72,6 +72,18 @@ class Engine(Protocol):
         """
         ...
 
+    def reduce_scatter(self, buffer: Buffer, operation: str, ranks: Group) -> Buffer:
+        """Combine the buffers of some ranks, all of which call it, and return the part of this rank.
+
+        The buffer has as many parts of one length as there are ranks, in their order; it may be overwritten.
+
+        Raises
+        ------
+        CommunicationError
+            ``rank-lost``.
+        """
+        ...
+
     def all_gather(self, text: str) -> list[str]:
         """Return the texts of all ranks, in their order.
 

@@ -373,7 +373,7 @@ class Execution:
                 values[entry.name] = self.arrays[entry.array]
             found = [] if is_inspected else [combined for name, combined in self.plan.regions.homes.combined.items()
                      if name in local.phase.instructions and combined.is_update and combined.array == entry.array]
-            if found:
+            if found and entry.storage is Storage.SHARE:
                 values[entry.name] = self.share(entry.array, found[0].operation)
         return values
 
@@ -399,13 +399,23 @@ class Execution:
                              for axis, (own, mine) in enumerate(zip(other, self.position, strict=True))))
         whole = self.arrays[combined.array]
         if not combined.is_update:
-            self.reduce(whole, combined.operation, group)
+            if node.scattered and len(group) > 1:
+                self.scatter(node, whole, group)
+            else:
+                self.reduce(whole, combined.operation, group)
             return
         if not self.known.pop(("share", combined.array), False):
             self.share(combined.array, combined.operation)
             self.known.pop(("share", combined.array))
         part = self.windows["share", combined.array]
-        self.reduce(part, combined.operation, group)
+        if node.scattered:
+            if len(group) > 1:
+                self.scatter(node, part, group)
+            own = regions.owned(self.position, combined.array)
+            whole = whole[slices(own, regions.stored(self.position, combined.array))]
+            part = part[slices(own, (0,) * len(own))]
+        else:
+            self.reduce(part, combined.operation, group)
         match combined.operation:
             case "sum":
                 whole[...] = whole + part
@@ -414,6 +424,25 @@ class Execution:
             case other:
                 larger = part > whole if other == "max" else part < whole
                 whole[larger] = part[larger]
+
+    def scatter(self, node: Combine, whole: _Array, group: tuple[int, ...]) -> None:
+        """Combine an array over a group of ranks, of which each gets its block alone, in its place."""
+        regions, array = self.plan.regions, node.combined.array
+        origin = (0,) * len(whole.shape) if node.combined.is_update else _starts(regions.stored(self.position, array))
+        boxes = [regions.owned(regions.ranks[rank], array, node.scattered) for rank in group]
+        size = max(map(box_size, boxes))  # blocks that are shorter have room behind them
+        if size == 0:
+            return
+        is_dense = all(axis is None for axis in node.scattered[1:]) and size * len(group) == whole.shape[0] * max(
+            1, box_size(tuple((0, extent) for extent in whole.shape[1:])))
+        buffer = whole.reshape(-1) if is_dense else self.buffer(whole, size * len(group))
+        if not is_dense:
+            buffer[...] = 0
+            for place, box in enumerate(boxes):
+                buffer[place * size : place * size + box_size(box)] = whole[slices(box, origin)].reshape(-1)
+        box = boxes[group.index(self.engine.rank)]
+        mine = self.engine.reduce_scatter(buffer, node.combined.operation, group)[: box_size(box)]
+        whole[slices(box, origin)] = mine.reshape([high - low for low, high in box])
 
     def reduce(self, whole: _Array, operation: str, group: tuple[int, ...]) -> None:
         """Combine an array over a group of ranks, in place."""

@@ -90,7 +90,7 @@ def kind_of(homes: Homes, statement: Lowered, access: Access) -> Storage:
     """Return the storage that an access of a phase refers to."""
     found = homes.combined.get(statement.instruction.id)
     axes = homes.division.axes(access.array)
-    if found is not None and found.array == access.array and not homes.division.is_divided(access.array):
+    if found is not None and found.array == access.array and {*axes} - {None} <= {*found.axes}:
         return Storage.SHARE
     if all(axis is None for axis in axes):
         return Storage.WHOLE
@@ -135,6 +135,8 @@ def fields_of(homes: Homes, phase: Phase) -> tuple[Field, ...]:
         if storage is Storage.WINDOW:
             name = homes.kernel.fresh(f"{array}_part", [entry.name for entry in fields])
             around = _around(homes, phase, array)
+        if storage is Storage.SHARE and homes.division.is_divided(array):
+            name = homes.kernel.fresh(f"{array}_share", [entry.name for entry in fields])
         fields.append(Field(name, array, storage, homes.division.axes(array), is_written, around))
     return tuple(fields)
 

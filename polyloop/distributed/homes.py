@@ -143,6 +143,8 @@ def _home(kernel: LoopKernel, division: Division, instruction: Instruction, comb
     home: list[Affine | None] = []
     for axis in range(division.rank):
         places = [place for place, other in enumerate(division.axes(target)) if other == axis]
+        if combined is not None and axis in combined.axes:
+            places = []  # each rank has a share of all elements
         divided = [name for name in instruction.inames if division.inames.get(name) == axis]
         if places:
             form = index[places[0]]
@@ -186,7 +188,9 @@ def _text(form: Affine) -> str:
 
 
 def _term_home(division: Division, instruction: Instruction, combined: Combined, home: Home) -> Home:
-    names = {*instruction.inames, *(iname for term in instruction.terms for iname in term.inames)}
+    names = {iname for term in instruction.terms for iname in term.inames} - {*instruction.inames}
+    if combined.is_update:
+        names |= {*instruction.inames}
     found: list[Affine | None] = list(home)
     for axis in combined.axes:
         own = sorted(name for name in names if division.inames.get(name) == axis)

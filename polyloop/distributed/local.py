@@ -116,6 +116,7 @@ class _Localizing:
     names: Names
     fields: tuple[Field, ...]
     deep: Deep | None = None
+    shared: str | None = None
     extents: dict[tuple[str, int], str] = field(default_factory=dict)
     origins: dict[tuple[str, int], str] = field(default_factory=dict)
 
@@ -230,6 +231,8 @@ class _Localizing:
 
     def instruction(self, old: Instruction) -> Instruction:
         write, read = self.homes.instructions[old.id], reading_home(self.homes, old.id)
+        combined = self.homes.combined.get(old.id)
+        self.shared = combined.array if combined is not None and combined.is_update else None
         inames = tuple(name for name in old.inames if name not in self.phase.hosts)
         shifts = self.shifts(read, (*old.inames, *(name for term in old.terms for name in term.inames)))
         domain = self.restricted(old.domain, old.inames, write, self.shifts(write, old.inames))
@@ -311,6 +314,9 @@ class _Localizing:
             old = children(node)
             return rebuild_changed(node, old, tuple(map(visit, old)))
         forms = [affine_of(entry) for entry in node.index_tuple]
+        if array == self.shared:
+            target = next(entry for entry in self.fields if (entry.array, entry.storage) == (array, Storage.SHARE))
+            return p.Subscript(p.Variable(target.name), visit(node.index))
         near = is_near(forms, axes, home)
         storage = Storage.BLOCK if near else Storage.WINDOW
         target = next(entry for entry in self.fields if (entry.array, entry.storage) == (array, storage))

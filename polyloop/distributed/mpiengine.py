@@ -55,12 +55,25 @@ class MpiEngine(Ranked):
 
     def all_reduce(self, buffer: Any, operation: str, ranks: Group) -> None:  # noqa: ANN401 - an array
         """Combine the buffers of *ranks* in place."""
+        request = self._group(ranks).Iallreduce(self._mpi.IN_PLACE, buffer, self._kind(operation))
+        self._wait([request], f"to combine with ranks {', '.join(map(str, ranks))}")
+
+    def reduce_scatter(self, buffer: Any, operation: str, ranks: Group) -> Any:  # noqa: ANN401 - an array
+        """Combine the buffers of *ranks*, and return the part of this rank."""
+        size = len(buffer) // len(ranks)
+        result = np.empty(size, buffer.dtype) if isinstance(buffer, np.ndarray) else buffer.new_empty(size)
+        request = self._group(ranks).Ireduce_scatter_block(buffer, result, self._kind(operation))
+        self._wait([request], f"to combine with ranks {', '.join(map(str, ranks))}")
+        return result
+
+    def _kind(self, operation: str) -> Any:  # noqa: ANN401 - an operation of MPI
         mpi = self._mpi
-        kind = {"sum": mpi.SUM, "product": mpi.PROD, "max": mpi.MAX, "min": mpi.MIN}[operation]
+        return {"sum": mpi.SUM, "product": mpi.PROD, "max": mpi.MAX, "min": mpi.MIN}[operation]
+
+    def _group(self, ranks: Group) -> Any:  # noqa: ANN401 - a communicator
         if ranks not in self._groups:
             self._groups[ranks] = self._comm.Create_group(self._comm.Get_group().Incl([*ranks]))
-        request = self._groups[ranks].Iallreduce(mpi.IN_PLACE, buffer, kind)
-        self._wait([request], f"to combine with ranks {', '.join(map(str, ranks))}")
+        return self._groups[ranks]
 
     def all_gather(self, text: str) -> list[str]:
         """Return the texts of all ranks."""

@@ -13,10 +13,12 @@ from typing import TypeAlias
 
 import islpy as isl
 
+from polyloop.distributed.division import Axes
 from polyloop.distributed.fields import Field, Storage
 from polyloop.distributed.local import Local
 from polyloop.distributed.phases import HostLoop, Phase, Step, phases_in
 from polyloop.distributed.regions import Box, Coordinates, Regions, box_size, boxes_of, hull_of
+from polyloop.distributed.scatter import scattered
 from polyloop.distributed.separate import Combined
 from polyloop.kernel.domains import fixed_set
 from polyloop.poly.sets import project_onto
@@ -94,10 +96,18 @@ class Run:
 
 @dataclass(frozen=True)
 class Combine:
-    """A reduction over the mesh: the ranks along some axes combine their shares of an array."""
+    """A reduction over the mesh: the ranks along some axes combine their shares of an array.
+
+    Attributes
+    ----------
+    scattered
+        For each axis of the array the axis of the mesh over which its blocks go to their ranks, where each rank needs
+        its own block alone; else empty, and all ranks get all elements.
+    """
 
     combined: Combined
     hosts: tuple[str, ...]
+    scattered: Axes = ()
 
 
 @dataclass(frozen=True)
@@ -330,8 +340,11 @@ class _Planning:
                   and exchange.field.array not in written]
         yield from (exchange for exchange in exchanges if exchange not in during)
         yield Run(phase, tuple(during))
-        combined = self.regions.homes.combined
-        yield from (Combine(combined[name], phase.hosts) for name in phase.instructions if name in combined)
+        homes = self.regions.homes
+        for name in phase.instructions:
+            if name in homes.combined:
+                found = homes.combined[name]
+                yield Combine(found, phase.hosts, scattered(homes, found))
 
     def needs(
         self, phase: Phase, around: Sequence[HostLoop]

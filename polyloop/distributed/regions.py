@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 import islpy as isl
 
 from polyloop.distributed.deep import Deep, Reach
-from polyloop.distributed.division import bad_distribution, refuse
+from polyloop.distributed.division import Axes, bad_distribution, refuse
 from polyloop.distributed.fields import Field, Halo, Storage, kind_of, uses
 from polyloop.distributed.homes import Homes
 from polyloop.distributed.phases import Phase
@@ -177,10 +177,10 @@ class Regions:
         low = position[axis] * self.blocks[axis]
         return min(low, extent), min(low + self.blocks[axis], extent)
 
-    def owned(self, position: Coordinates, array: str) -> Box:
-        """Return the elements of an array that a rank owns."""
+    def owned(self, position: Coordinates, array: str, axes: Axes | None = None) -> Box:
+        """Return the elements of an array that a rank owns, or would own if it were divided over *axes*."""
         box = []
-        for extent, axis in zip(self.shape(array), self.axes(array), strict=True):
+        for extent, axis in zip(self.shape(array), self.axes(array) if axes is None else axes, strict=True):
             low, high = (0, extent) if axis is None else self.block(position, axis)
             box.append((min(low, extent), min(high, extent)))
         return tuple(box)
@@ -328,13 +328,16 @@ class Regions:
         count = len(self.mesh) + len(phase.hosts)
         return isl.Map.from_range(self._array_box(array, count)).move_dims(_IN, 0, _OUT, 0, count)
 
-    def own(self, array: str, hosts: int = 0) -> isl.Map:
-        """Return ``{ [rank, hosts] -> element }`` of the elements that each rank owns, whatever the loops."""
+    def own(self, array: str, hosts: int = 0, axes: Axes | None = None) -> isl.Map:
+        """Return ``{ [rank, hosts] -> element }`` of the elements that each rank owns, whatever the loops.
+
+        With *axes*, those that it would own if the array were divided over these axes of the mesh.
+        """
         elements = [f"e{place}'" for place in range(len(self.shape(array)))]
         free = [f"host{place}'" for place in range(hosts)]
         dims = (*self.rank_dims, *free, *elements)
         home: list[Affine | None] = [None] * len(self.mesh)
-        for name, axis in zip(elements, self.axes(array), strict=True):
+        for name, axis in zip(elements, self.axes(array) if axes is None else axes, strict=True):
             if axis is not None:
                 home[axis] = Affine.variable(name)
         found = add_rows(universe(parameter_space(()), dims), dims, self._rows(home)).reset_tuple_id()

@@ -185,10 +185,6 @@ class _Separation:
             refuse(self.kernel, Diagnostic(
                 "not-combinable", f"ranks cannot combine their parts of '{node.operation}'", (str(old),),
                 (f"use {', '.join(_COMBINED)}",)))
-        if both := set(axes) & set(self.axes(old.inames)):
-            refuse(self.kernel, bad_distribution(
-                f"mesh.{min(both)} divides a reduction of '{old.id}' and its results", str(old),
-                hint="divide one of the two over another axis of the mesh, or only the results"))
         target = self.element(old, f"{array_name(old.assignee)}_{name}")
         made = array_name(target)
         inner = tuple(terms[_Key(entry)] for entry in reductions(node))
@@ -229,8 +225,8 @@ class _Separation:
         if found is None or found.operation not in _COMBINED or target not in variables(old.expression):
             return
         owned = {axis for axis in self.division.axes(target) if axis is not None}
-        axes = tuple(axis for axis in self.axes(old.inames) if axis not in owned)
-        if axes and not owned and self.is_shared(old):
+        axes = self.axes(old.inames)
+        if axes and owned <= {*axes} and self.is_shared(old):
             self.combined[old.id] = Combined(old.id, target, found.operation, axes, is_update=True)
 
     def is_shared(self, old: Instruction) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from polyloop.distributed.analysis import Analysis
 from polyloop.distributed.fields import Storage
 from polyloop.distributed.phases import Phase, Step
+from polyloop.distributed.scatter import scattered
 
 __all__ = ["described"]
 
@@ -25,7 +26,8 @@ def described(analysis: Analysis) -> list[str]:
                 for name in step.instructions:
                     if (found := analysis.homes.combined.get(name)) is not None:
                         axes = ", ".join(f"mesh.{axis}" for axis in found.axes)
-                        lines.append(f"{indent}{found.operation} of '{found.array}' over {axes}")
+                        each = ", to each rank its block" if scattered(analysis.homes, found) else ""
+                        lines.append(f"{indent}{found.operation} of '{found.array}' over {axes}{each}")
             else:
                 lines.append(f"{indent}for {step.iname}")
                 visit(step.body, indent + "    ")

@@ -76,14 +76,27 @@ class ThreadEngine(Ranked):
 
     def all_reduce(self, buffer: Any, operation: str, ranks: Group) -> None:  # noqa: ANN401 - an array
         """Combine the buffers of *ranks* in their order, so that all get the same bits."""
-        combine = {"sum": np.add, "product": np.multiply, "max": np.maximum, "min": np.minimum}[operation]
         for peer in ranks:
             self._put(peer, "share", _copy(buffer))
+        buffer[...] = self._combined(buffer, operation, ranks)
+
+    def reduce_scatter(self, buffer: Any, operation: str, ranks: Group) -> Any:  # noqa: ANN401 - an array
+        """Combine the buffers of *ranks*, and return the part of this rank."""
+        size = len(buffer) // len(ranks)
+        for place, peer in enumerate(ranks):
+            self._put(peer, "share", _copy(buffer[place * size : (place + 1) * size]))
+        mine = buffer[ranks.index(self.rank) * size :][:size]
+        mine[...] = self._combined(mine, operation, ranks)
+        return mine
+
+    def _combined(self, buffer: Any, operation: str, ranks: Group) -> Any:  # noqa: ANN401 - an array
+        """Return the shares that *ranks* have put, combined in their order, as an array like *buffer*."""
+        combine = {"sum": np.add, "product": np.multiply, "max": np.maximum, "min": np.minimum}[operation]
         result = None
         for peer in ranks:
             part = np.asarray(self._take(peer, "share"))
             result = part if result is None else combine(result, part)
-        buffer[...] = result if isinstance(buffer, np.ndarray) else buffer.new_tensor(result)
+        return result if isinstance(buffer, np.ndarray) else buffer.new_tensor(result)
 
     def all_gather(self, text: str) -> list[str]:
         """Return the texts of all ranks."""

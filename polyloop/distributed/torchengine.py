@@ -84,14 +84,31 @@ class TorchEngine(Ranked):
 
     def all_reduce(self, buffer: Any, operation: str, ranks: Group) -> None:  # noqa: ANN401 - an array
         """Combine the buffers of *ranks* in place."""
-        kind = {"sum": self._reduce.SUM, "product": self._reduce.PRODUCT, "max": self._reduce.MAX,
-                "min": self._reduce.MIN}[operation]
         try:
-            if ranks not in self._groups:
-                self._groups[ranks] = self._dist.new_group([*ranks], use_local_synchronization=True)
-            self._dist.all_reduce(self._tensor(buffer), kind, group=self._groups[ranks])
+            self._dist.all_reduce(self._tensor(buffer), self._kind(operation), group=self._group(ranks))
         except RuntimeError as error:
             lost(self.rank, f"to combine with ranks {', '.join(map(str, ranks))}", error, error)
+
+    def reduce_scatter(self, buffer: Any, operation: str, ranks: Group) -> Any:  # noqa: ANN401 - an array
+        """Combine the buffers of *ranks*, and return the part of this rank."""
+        tensor = self._tensor(buffer)
+        result = tensor.new_empty(len(buffer) // len(ranks))
+        # the newer name of the same function
+        scatter = getattr(self._dist, "reduce_scatter_single", None) or self._dist.reduce_scatter_tensor
+        try:
+            scatter(result, tensor, self._kind(operation), group=self._group(ranks))
+        except RuntimeError as error:
+            lost(self.rank, f"to combine with ranks {', '.join(map(str, ranks))}", error, error)
+        return result.numpy() if isinstance(buffer, np.ndarray) else result
+
+    def _kind(self, operation: str) -> Any:  # noqa: ANN401 - a value of torch.distributed.ReduceOp
+        return {"sum": self._reduce.SUM, "product": self._reduce.PRODUCT, "max": self._reduce.MAX,
+                "min": self._reduce.MIN}[operation]
+
+    def _group(self, ranks: Group) -> Any:  # noqa: ANN401 - a process group
+        if ranks not in self._groups:
+            self._groups[ranks] = self._dist.new_group([*ranks], use_local_synchronization=True)
+        return self._groups[ranks]
 
     def all_gather(self, text: str) -> list[str]:
         """Return the texts of all ranks."""

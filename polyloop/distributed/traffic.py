@@ -90,6 +90,8 @@ class Traffic(Shown):
         The part of it that passes beside computation, if that takes as long [s].
     computing
         Least time of the kernels of the rank with the most, where a device was named [s].
+    scattered
+        Arrays of ``reductions`` of which each rank gets its block alone.
     """
 
     links: Mapping[tuple[int, int], int]
@@ -98,6 +100,7 @@ class Traffic(Shown):
     seconds: float = 0.0
     hidden: float = 0.0
     computing: float = 0.0
+    scattered: frozenset[str] = frozenset()
 
     @property
     def bytes(self) -> int:
@@ -119,7 +122,8 @@ class Traffic(Shown):
             most = "at most " if entry.is_bound else ""
             lines.append(f"    '{entry.array}' for phase {entry.phase}: {entry.messages} messages "
                          f"({entry.packed} packed), {most}{entry.bytes} bytes in {entry.times} turns{beside}")
-        lines += [f"    '{array}' combined: {size} bytes by {count} ranks, {times} times"
+        lines += [f"    '{array}' combined{' and scattered' if array in self.scattered else ''}: "
+                  f"{size} bytes by {count} ranks, {times} times"
                   for array, size, count, times in self.reductions]
         lines += [f"    rank {source} to rank {target}: {size} bytes"
                   for (source, target), size in sorted(self.links.items())]
@@ -138,6 +142,7 @@ class _Counting:
     links: Counter[tuple[int, int]] = field(default_factory=Counter)
     exchanges: list[ExchangeFacts] = field(default_factory=list)
     reductions: list[tuple[str, int, int, int]] = field(default_factory=list)
+    scattered: set[str] = field(default_factory=set)
     seconds: float = 0.0
     hidden: float = 0.0
 
@@ -199,7 +204,9 @@ class _Counting:
         self.reductions.append((combined.array, size, count, len(turns)))
         ring = 2 * (count - 1) * (self.link.latency + size / count / self.link.bandwidth)
         tree = 2 * (count - 1).bit_length() * (self.link.latency + size / self.link.bandwidth)
-        once = min(ring, tree)
+        if node.scattered:
+            self.scattered.add(combined.array)
+        once = ring / 2 if node.scattered else min(ring, tree)
         self.seconds += once * len(turns)
 
 
@@ -216,4 +223,4 @@ def traffic_of(
     work.visit(plan.nodes, [{}])
     links = {pair: size for pair, size in work.links.items() if size}
     return Traffic(links, tuple(work.exchanges), tuple(work.reductions), work.seconds, work.hidden,
-                   computing(plan, names, kernels, device, chosen) if kernels else 0.0)
+                   computing(plan, names, kernels, device, chosen) if kernels else 0.0, frozenset(work.scattered))

@@ -153,6 +153,39 @@ def histogram(**sizes: int) -> Case:
     return Case(kernel, {"cell": "block", "w": "block"}, "p:mesh.0", {"n": 23, "m": 6, **sizes}, {}, "", fill)
 
 
+def columns(**sizes: int) -> Case:
+    """A product with a matrix in blocks of columns: each rank has its terms of all rows, and needs its block of sums."""
+    kernel = pl.make_kernel(
+        "{[i, k]: 0 <= i < m and 0 <= k < n}", "y[i] = 2*sum(k, a[i, k]*x[k]) + y[i]",
+        [pl.GlobalArg("a", D, shape="m, n"), pl.GlobalArg("x", D, shape="n"), pl.GlobalArg("y", D, shape="m"), ...],
+        name="columns", assumptions="m >= 1 and n >= 1")
+    return Case(kernel, {"a": "*, block", "x": "block", "y": "block"}, "i:mesh.0, k:mesh.0",
+                {"m": 11, "n": 13, **sizes})
+
+
+def cells(**sizes: int) -> Case:
+    """Particles of a rank in cells of any rank, and what neighbouring cells have."""
+    kernel = pl.make_kernel(
+        "{[p, i]: 0 <= p < n and 1 <= i < m - 1}",
+        """
+        for p
+            h[cell[p]] = h[cell[p]] + w[p]
+        end
+        for i
+            g[i] = h[i - 1] - h[i + 1]
+        end
+        """,
+        [pl.GlobalArg("h, g", D, shape="m"), pl.GlobalArg("cell", np.int32, shape="n"),
+         pl.GlobalArg("w", D, shape="n"), ...], name="cells", assumptions="n >= 1 and m >= 3")
+    m = {"m": 10, **sizes}["m"]
+
+    def fill(rng: np.random.Generator, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
+        return rng.integers(0, m, shape).astype(dtype) if name == "cell" else None
+
+    return Case(kernel, dict.fromkeys(("h", "g", "cell", "w"), "block"), "p:mesh.0, i:mesh.0",
+                {"n": 23, "m": 10, **sizes}, {}, "", fill)
+
+
 _GRADIENTS = """
 for i
     r[i] = b[i]

@@ -16,7 +16,8 @@ from tests.distributed import programs
 from tests.distributed.programs import Case
 
 LINES = (programs.history, programs.boundaries, programs.transpose, programs.layer_norm, programs.histogram,
-         programs.conjugate_gradients, programs.sparse, programs.sparse_gradients, programs.attention)
+         programs.columns, programs.cells, programs.conjugate_gradients, programs.sparse, programs.sparse_gradients,
+         programs.attention)
 PLANES = (programs.heat, programs.product)
 SHAPES = {1: (1, 1), 2: (2, 1), 3: (1, 3), 4: (2, 2)}
 
