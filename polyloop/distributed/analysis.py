@@ -13,6 +13,7 @@ from polyloop.distributed.local import Local, Names, local_kernel
 from polyloop.distributed.phases import Step, hosts_of, phases_in, phases_of
 from polyloop.distributed.separate import as_written, separated
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.memo import memoised
 
 __all__ = ["Analysis", "analysed"]
 
@@ -43,15 +44,23 @@ class Analysis:
 def analysed(
     kernel: LoopKernel, arrays: Mapping[str, str], over: str, hosts: frozenset[str], deep: Mapping[str, int]
 ) -> Analysis:
-    """Return the phases of *kernel*, and a kernel for each.
+    """Return the phases of *kernel*, and a kernel for each: found once for all meshes.
 
     Raises
     ------
     KernelError
         As :func:`polyloop.distribute`.
     """
+    return _analysed(kernel, tuple(arrays.items()), over, hosts, tuple(deep.items()))
+
+
+@memoised
+def _analysed(
+    kernel: LoopKernel, arrays: tuple[tuple[str, str], ...], over: str, hosts: frozenset[str],
+    deep: tuple[tuple[str, int], ...],
+) -> Analysis:  # fmt: skip
     program = as_written(kernel)
-    division = division_of(program, arrays, over)
+    division = division_of(program, dict(arrays), over)
     around = hosts
     while True:  # results of reductions are kept for one iteration of the loops that turn out to be the host's
         whole = separated(kernel, division, around)
@@ -72,7 +81,7 @@ def analysed(
         ):
             refuse(kernel, bad_distribution(f"'{name}' is read at another coordinate than it is written",
                                             hint="make it an argument, and divide it"))
-    deeper = deep_of(homes, steps, deep)
+    deeper = deep_of(homes, steps, dict(deep))
     halos = widened(halos_of(homes, phases), deeper)
     names = Names.of(homes.kernel, division.rank)
     locals_ = tuple(

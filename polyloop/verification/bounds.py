@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
+from typing import TypeAlias
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -250,6 +251,7 @@ def _bounds(kernel: LoopKernel) -> tuple[tuple[Diagnostic, ...], tuple[Condition
     seen: set[tuple[str, str]] = set()
     found: list[Diagnostic] = []
     conditions: list[Condition] = []
+    known: list[_Known] = []
     data = data_inames(kernel)
     for statement, access in accesses_to(program):
         array = arrays.get(access.array)
@@ -263,7 +265,7 @@ def _bounds(kernel: LoopKernel) -> tuple[tuple[Diagnostic, ...], tuple[Condition
         bad = outside[0][1].params()
         for _, part in outside[1:]:
             bad = bad.union(part.params())
-        condition = _condition(kernel, statement, access, array.shape, domain.params(), bad)
+        condition = _condition(statement, access, array.shape, _sets(kernel, array.shape, domain, bad, known))
         if condition is None:
             seen.add(key)
             found.append(_out_of_bounds(kernel, statement, access, array.shape, *outside[0]))
@@ -445,13 +447,31 @@ _MANY_PIECES = 16
 """Limit on the pieces of a condition: users could not read a longer one, and the access is refused."""
 
 
-def _condition(
-    kernel: LoopKernel, statement: Lowered, access: Access, shape: Sequence[Expression], runs: isl.Set, bad: isl.Set
-) -> Condition | None:
-    """Return the condition under which an access stays inside, None if it is to be refused.
+_Sets: TypeAlias = "tuple[isl.Set, isl.Set, isl.Set] | None"
+"""The three sets of a condition: all parameters for which it holds, what it needs where it is asked, and where."""
 
-    *runs* are the parameters for which the access is made at all, *bad* those for which it leaves its array.
+_Known: TypeAlias = "tuple[Sequence[Expression], isl.Set, isl.Set, _Sets]"
+"""A shape, the instances, the parameters for which an access leaves the array, and what was found of these."""
+
+
+def _sets(
+    kernel: LoopKernel, shape: Sequence[Expression], domain: isl.Set, bad: isl.Set, known: list[_Known]
+) -> _Sets:
+    """Return the sets of the condition under which an access stays inside, None if it is to be refused.
+
+    *domain* are the instances with the access, *bad* the parameters for which it leaves its array.  What was found for
+    others is *known*, and the same objects are returned for accesses of one form: most are.
     """
+    runs = domain.params()
+    for other, earlier, worse, result in known:
+        if bad.plain_is_equal(worse) and runs.plain_is_equal(earlier) and tuple(shape) == tuple(other):
+            return result
+    found = _new_sets(kernel, shape, runs, bad)
+    known.append((shape, runs, bad, found))
+    return found
+
+
+def _new_sets(kernel: LoopKernel, shape: Sequence[Expression], runs: isl.Set, bad: isl.Set) -> _Sets:
     good = runs.subtract(bad).coalesce()
     if good.is_empty() or _only_small(good, runs, shape):
         return None
@@ -459,7 +479,16 @@ def _condition(
     needs = good.gist(runs).coalesce()
     if max(whole.n_basic_set(), needs.n_basic_set()) > _MANY_PIECES:
         return None
-    where = runs.gist(kernel.assumptions).coalesce()
+    return whole, needs, runs.gist(kernel.assumptions).coalesce()
+
+
+def _condition(
+    statement: Lowered, access: Access, shape: Sequence[Expression], inside: _Sets
+) -> Condition | None:
+    """Return the condition under which an access stays inside, None if it is to be refused."""
+    if inside is None:
+        return None
+    whole, needs, where = inside
     spelt = show(_spelt(access))
     array = f"{access.array}, whose shape is ({', '.join(show(extent) for extent in shape)})"
     return Condition(whole, needs, where, spelt, array, statement.instruction.id)
@@ -473,13 +502,16 @@ def _spelt(access: Access) -> Expression:
 
 
 def _strongest(assumptions: isl.Set, conditions: Sequence[Condition]) -> tuple[Condition, ...]:
-    """Return *conditions* without those that the others imply."""
+    """Return *conditions* without those that the others imply: of equal ones the last stays."""
+    last = {id(condition.set): number for number, condition in enumerate(conditions)}
+    different = [condition for number, condition in enumerate(conditions) if last[id(condition.set)] == number]
+    behind = [assumptions]  # with the conditions behind each one, from the last one on
+    for condition in reversed(different[1:]):
+        behind.append(behind[-1].intersect(condition.set))
     kept: list[Condition] = []
-    for number, condition in enumerate(conditions):
-        rest = assumptions
-        for other in (*kept, *conditions[number + 1 :]):
-            rest = rest.intersect(other.set)
-        if not rest.is_subset(condition.set):
+    for condition, rest in zip(different, reversed(behind), strict=True) if different else ():
+        both = reduce(isl.Set.intersect, (other.set for other in kept), rest)
+        if not both.is_subset(condition.set):
             kept.append(condition)
     return tuple(kept)
 

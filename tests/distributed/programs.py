@@ -13,6 +13,8 @@ import polyloop as pl
 
 D = np.float64
 
+_KERNELS: dict[str, pl.LoopKernel] = {}
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Case:
@@ -26,6 +28,9 @@ class Case:
     hosts: str = ""
     fill: Callable[[np.random.Generator, str, tuple[int, ...], Any], Any] | None = None
     rows: tuple[str, Callable[..., tuple[dict[str, Any], dict[str, Any]]]] | None = None
+
+    def __post_init__(self) -> None:  # of equal kernels one, which is divided and compiled once
+        object.__setattr__(self, "kernel", _KERNELS.setdefault(self.kernel.fingerprint, self.kernel))
 
     def __repr__(self) -> str:  # the same in all processes that collect tests
         return f"{self.kernel.name} {', '.join(f'{name}={size}' for name, size in self.sizes.items())}"
