@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,11 +14,12 @@ import numpy as np
 
 from polyloop.display import Shown
 from polyloop.distributed.analysis import Analysis
+from polyloop.distributed.dtensors import as_dtensor, is_dtensor, part_of
 from polyloop.distributed.engine import Engine
 from polyloop.distributed.execute import Execution, empty_like, flat, slices
 from polyloop.distributed.plan import Plan
 from polyloop.distributed.planning import planned
-from polyloop.distributed.regions import Box, Coordinates, box_size
+from polyloop.distributed.regions import Box, Coordinates, Regions, box_size
 from polyloop.errors import ArgumentError, Diagnostic, unknown_name
 from polyloop.expr.rewrite import variables
 from polyloop.kernel.arrays import ArrayArg, ValueArg
@@ -226,6 +227,35 @@ class RankProgram(Shown):
             self.owned(array, result, **sizes), [new.owned(position, array) for position in new.ranks])
         return result
 
+    def dtensor(self, array: str, part: Any, mesh: Any, /, **sizes: int) -> Any:  # noqa: ANN401 - tensors
+        """Return a DTensor over what this rank owns in *part*: its local tensor is a view of it.
+
+        ::
+
+            mesh = init_device_mesh("cuda", (2, 2))
+            u = run.dtensor("u", run.empty("u", like, n=1000), mesh, n=1000)
+            run(u=u, n=1000)                        # nothing is copied: u has room for the halo
+
+        Parameters
+        ----------
+        array
+            Name in the kernel.
+        part
+            This rank's part, as :meth:`empty` and :meth:`scatter` make it, of PyTorch.
+        mesh
+            A ``DeviceMesh`` of the shape of the kernel's mesh, with all ranks in their order.
+
+        Raises
+        ------
+        ArgumentError
+            ``mesh-mismatch``; ``wrong-placement``: shards of a DTensor would be of another length than blocks;
+            ``wrong-part``, and as :meth:`box`.
+        """
+        self._known(array)
+        regions = self.plan(**sizes).regions
+        self._shaped(regions, array, part)
+        return as_dtensor(regions, array, part, mesh, self.position)
+
     def _move(self, mine: Any, sources: Sequence[Box], place: Any, targets: Sequence[Box]) -> None:  # noqa: ANN401
         """Bring the elements of boxes *targets* to their ranks, from those that have them in boxes *sources*.
 
@@ -279,28 +309,32 @@ class RankProgram(Shown):
         ----------
         **arguments
             For an array in blocks, the rank's part with its halo, as :meth:`scatter` and :meth:`empty` make it; other
-            arrays whole; all sizes and scalars.
+            arrays whole; all sizes and scalars.  A ``torch.distributed.tensor.DTensor`` with placements as the array is
+            divided stands for the part: its local tensor is used as it is, if it has no halo or :meth:`dtensor` made it,
+            and copied into a part and back else.
 
         Returns
         -------
         Mapping[str, Any]
-            The arrays that the kernel writes.
+            The arrays that the kernel writes, as they were passed.
 
         Raises
         ------
         ArgumentError
-            ``wrong-part``: an array of another shape than the rank's part; ``missing-argument``,
-            ``unknown-argument``, ``ranks-disagree``, ``missing-size``.
+            ``wrong-part``: an array of another shape than the rank's part; ``wrong-placement``, ``mesh-mismatch``: a
+            DTensor that is divided otherwise; ``missing-argument``, ``unknown-argument``, ``ranks-disagree``,
+            ``missing-size``.
         CommunicationError
             ``rank-lost``.
         """
         kernel = self.analysis.source
         sizes = {name: value for name, value in arguments.items() if name in kernel.parameters}
         plan = self.plan(**sizes)
-        arrays, scalars = self._checked(plan, arguments)
         key = tuple(plan.regions.sizes.items())
-        example = next((value for value in arrays.values()), None)
         windows, known, kept = self.memory.setdefault(key, ({}, {}, {}))
+        back: dict[str, Callable[[], object]] = {}
+        arrays, scalars = self._checked(plan, arguments, windows, back)
+        example = next((value for value in arrays.values()), None)
         for name in self.analysis.kept:
             if name not in kept:
                 box = plan.regions.stored(self.position, name)
@@ -310,10 +344,14 @@ class RankProgram(Shown):
         work.run(plan.nodes, {})
         self.sent += work.sent
         written = {entry.name for entry in kernel.arguments if isinstance(entry, ArrayArg) and entry.is_output}
-        return {name: value for name, value in arrays.items() if name in written}
+        for name in written & back.keys():
+            back[name]()
+        return {name: arguments[name] for name in arrays if name in written}
 
-    def _checked(self, plan: Plan, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the arrays and the scalars of a call."""
+    def _checked(
+        self, plan: Plan, arguments: Mapping[str, Any], buffers: dict[Any, Any], back: dict[str, Callable[[], object]]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the arrays and the scalars of a call; what brings results *back* to DTensors that were copied."""
         kernel = self.analysis.source
         declared = {entry.name: entry for entry in kernel.arguments}
         unknown = [name for name in arguments if name not in declared]
@@ -327,14 +365,27 @@ class RankProgram(Shown):
             raise ArgumentError("distribute", kernel.name, [found])
         arrays = {name: value for name, value in arguments.items() if isinstance(declared[name], ArrayArg)}
         for name, value in arrays.items():
-            box = plan.regions.stored(self.position, name)
-            shape = tuple(high - low for low, high in box)
-            if tuple(value.shape) != shape:
-                indices = ", ".join(f"{low}:{high}" for low, high in box)
-                found = Diagnostic(
-                    "wrong-part", f"rank {self.engine.rank} has the part {name}[{indices}], of shape {shape}, and got "
-                    f"an array of shape {tuple(value.shape)}", (f"of these it owns "
-                    f"{', '.join(f'{low}:{high}' for low, high in plan.regions.owned(self.position, name))}",),
-                    (f'run.scatter("{name}", whole, ..) and run.empty("{name}", ..) make such parts',))
-                raise ArgumentError("distribute", kernel.name, [found])
+            if is_dtensor(value):
+                arrays[name], bring = part_of(plan.regions, self.position, name, value, buffers)
+                back |= {} if bring is None else {name: bring}
+            self._shaped(plan.regions, name, arrays[name])
         return arrays, {name: value for name, value in arguments.items() if name not in arrays}
+
+    def _shaped(self, regions: Regions, name: str, value: Any) -> None:  # noqa: ANN401 - an array
+        """Refuse an array that has not the shape of this rank's part.
+
+        Raises
+        ------
+        ArgumentError
+            ``wrong-part``.
+        """
+        box = regions.stored(self.position, name)
+        shape = tuple(high - low for low, high in box)
+        if tuple(value.shape) != shape:
+            indices = ", ".join(f"{low}:{high}" for low, high in box)
+            found = Diagnostic(
+                "wrong-part", f"rank {self.engine.rank} has the part {name}[{indices}], of shape {shape}, and got "
+                f"an array of shape {tuple(value.shape)}", (f"of these it owns "
+                f"{', '.join(f'{low}:{high}' for low, high in regions.owned(self.position, name))}",),
+                (f'run.scatter("{name}", whole, ..) and run.empty("{name}", ..) make such parts',))
+            raise ArgumentError("distribute", self.analysis.source.name, [found])

@@ -57,8 +57,10 @@ def test_all_programs_run_on_ranks_of_gloo(size: int, tmp_path: Path) -> None:
 
 
 @needs_torch
-def test_tensors_are_parts(tmp_path: Path) -> None:
-    assert gloo("tensors", 2, tmp_path) == ["done"] * 2
+def test_tensors_and_dtensors_are_parts(tmp_path: Path) -> None:
+    assert gloo("tensors", 2, tmp_path) == [
+        "distribute on kernel 'heat': 'u' is placed as (Shard(1)), and the division has (Shard(0)) [wrong-placement]\n"
+        "  Hint: u.redistribute(placements=[Shard(0)])\ndone"] * 2
 
 
 @needs_torch

@@ -66,6 +66,48 @@ def tensors(engine: pl.Engine) -> None:
     run(**parts, **case.sizes, **case.scalars)
     whole = run.gather("u", parts["u"], **case.sizes)
     np.testing.assert_array_equal(whole.numpy(), case.expected()["u"])
+    dtensors(engine)
+
+
+def dtensors(engine: pl.Engine) -> None:
+    """Run programs on DTensors: without copies where there is room for halos, with copies, and what is refused."""
+    torch: Any = import_module("torch")
+    made: Any = import_module("torch.distributed.tensor")
+    mesh = import_module("torch.distributed.device_mesh").init_device_mesh("cpu", (engine.size,))
+    case = programs.heat_1d_mesh(n=10)
+    run, sizes = case.divided((engine.size,)).compile(engine, pl.CTarget()), dict(case.sizes)
+    start, expected = case.inputs()["u"], case.expected()["u"]
+    part = run.scatter("u", torch.from_numpy(start), **sizes)
+    room = run.dtensor("u", part, mesh, **sizes)
+    assert room.to_local().data_ptr() == run.owned("u", part, **sizes).data_ptr()
+    plain = made.distribute_tensor(torch.from_numpy(start), mesh, [made.Shard(0)])
+    memory = plain.to_local().data_ptr()
+    v = made.zeros(10, 10, 10, dtype=torch.float64, device_mesh=mesh, placements=[made.Shard(0)])
+    for u in (room, plain):
+        found = run(u=u, v=v, c=0.1, **sizes)
+        assert found["u"] is u
+        np.testing.assert_array_equal(u.full_tensor().numpy(), expected)
+    assert plain.to_local().data_ptr() == memory
+    assert run.plan(**sizes).regions.stored((0,), "v") == run.plan(**sizes).regions.owned((0,), "v")
+    bad = {
+        "columns": made.distribute_tensor(torch.from_numpy(start), mesh, [made.Shard(1)]),
+        "everywhere": made.distribute_tensor(torch.from_numpy(start), mesh, [made.Replicate()]),
+        "partial": made.DTensor.from_local(torch.zeros(10, 10, 10), mesh, [made.Partial()]),
+        "shape": made.zeros(8, 10, 10, dtype=torch.float64, device_mesh=mesh, placements=[made.Shard(0)]),
+        "mesh": made.zeros(10, 10, 10, dtype=torch.float64, placements=[made.Shard(0), made.Replicate()],
+                           device_mesh=import_module("torch.distributed.device_mesh").init_device_mesh(
+                               "cpu", (engine.size, 1))),
+    }
+    codes = {}
+    for name, wrong in bad.items():
+        try:
+            run(u=wrong, v=v, c=0.1, **sizes)
+        except pl.ArgumentError as error:
+            codes[name] = error.codes[0]
+            if name == "columns":
+                print(error)
+    assert codes == {**dict.fromkeys(("columns", "everywhere", "partial"), "wrong-placement"), "shape": "wrong-part",
+                     "mesh": "mesh-mismatch"}
 
 
 def lose(engine: pl.Engine) -> None:
