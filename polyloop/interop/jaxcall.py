@@ -234,6 +234,11 @@ class JaxFunction:
     def __repr__(self) -> str:
         return f"<JAX function of '{self._forward.kernel.name}': {', '.join(self._forward.operands)}>"
 
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of what a call returns, in their order."""
+        return tuple(array.name for array in self._forward.outputs)
+
     def __call__(self, /, *given: Any, **arguments: Any) -> Any:
         """Call the kernel."""
         operands, sizes = self._forward.named(given, arguments)
