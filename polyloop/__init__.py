@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from polyloop.derivatives.differentiate import differentiate
     from polyloop.distributed.distribute import DistributedKernel, distribute
     from polyloop.distributed.engine import Engine
+    from polyloop.distributed.inprocess import run_ranks
     from polyloop.distributed.mpiengine import MpiEngine
     from polyloop.distributed.ranks import RankProgram
-    from polyloop.distributed.threads import run_ranks
     from polyloop.distributed.torchengine import TorchEngine
     from polyloop.distributed.traffic import Link, Traffic
     from polyloop.export.load import LoadedKernel, load
@@ -351,7 +351,7 @@ _LATER = {
     "TorchEngine": "distributed.torchengine",
     "Traffic": "distributed.traffic",
     "distribute": "distributed.distribute",
-    "run_ranks": "distributed.threads",
+    "run_ranks": "distributed.inprocess",
     "domain": "frontend.intrinsics",
     "draw_accesses": "viz.accesses",
     "draw_dependences": "viz.dependences",
