@@ -69,11 +69,11 @@ class _Proof:
             local = next(entry for entry in self.plan.locals if entry.phase is node.phase)
             for field in local.fields:
                 if axes := self.scattered.get(field.array):
-                    reads = regions.reads(node.phase, field)
+                    others = regions.reads(node.phase, field).subtract(
+                        regions.own(field.array, len(node.phase.hosts), axes))
                     self.count += 1
-                    left = reads.subtract(regions.own(field.array, len(node.phase.hosts), axes))
-                    if not left.is_empty():
-                        yield self.finding(self.timed(left, path), node, field)
+                    if not others.is_empty():
+                        yield self.finding(self.timed(others, path), node, field)
                 if field.storage not in (Storage.BLOCK, Storage.WINDOW):
                     continue
                 reads = regions.reads(node.phase, field)

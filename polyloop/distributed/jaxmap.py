@@ -6,8 +6,8 @@
     reduction over axes     ->    lax.psum, pmax, pmin; psum_scatter where each rank needs its block alone
     call of a phase         ->    lax.switch over what differs between ranks, of custom calls
 
-One program stands for all ranks, so that parts, windows and messages have one shape on all: blocks that are shorter have
-room behind them, and what is sent of it is not written.
+One program stands for all ranks, so that parts, windows and messages have one shape on all: blocks that are shorter
+have room behind them, and what is sent of it is not written.
 """
 # ruff: noqa: ANN401  # arrays of JAX, and tracers
 
@@ -31,7 +31,7 @@ from polyloop.errors import ArgumentError, Diagnostic, unknown_name
 from polyloop.frozen import replace
 from polyloop.interop.jaxcall import JaxFunction, call
 from polyloop.interop.operands import library_of
-from polyloop.kernel.arrays import ArrayArg, ValueArg
+from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.target.base import Target
 
@@ -55,9 +55,9 @@ def sharded(
         jax.shard_map(lambda u: step(u=u, c=0.1, n=1024, steps=10)["u"],
                       mesh=jax.make_mesh((4,), ("x",)), in_specs=P("x"), out_specs=P("x"), check_vma=False)(u)
 
-    Exchanges become ``lax.ppermute``, reductions over the mesh ``lax.psum`` and its like, from the same plan as of other
-    engines, proven as theirs; each phase is a custom call as of :func:`polyloop.jax.call`.  What differs between devices
-    is selected by ``lax.switch``.  Where data decides what is read of others, all that may be read is sent.
+    Exchanges become ``lax.ppermute``, reductions over the mesh ``lax.psum`` and its like, from the same plan as of
+    other engines, proven as theirs; each phase is a custom call as of :func:`polyloop.jax.call`.  What differs between
+    devices is selected by ``lax.switch``.  Where data decides what is read of others, all that may be read is sent.
 
     Parameters
     ----------
@@ -104,8 +104,8 @@ class ShardedFunction:
     """A divided kernel as a function for the inside of ``jax.shard_map``; made by :func:`polyloop.jax.sharded`.
 
     A call takes the blocks of this device by name, whole arrays where the division has ``"*"``, and all sizes and
-    scalars; sizes are integers of Python.  It returns what the kernel writes, by name.  Arrays of which the kernel reads
-    no values before it writes them may be left out.
+    scalars; sizes are integers of Python.  It returns what the kernel writes, by name.  Arrays of which the kernel
+    reads no values before it writes them may be left out: what it does not write of them is 0 then.
 
     Attributes
     ----------
@@ -162,8 +162,8 @@ class ShardedFunction:
                 ("call it inside of jax.shard_map over a mesh with these axes",))]) from error
         if self.mesh is not None and found != self.mesh:
             raise ArgumentError(_STEP, name, [Diagnostic(
-                "mesh-mismatch", f"the axes {', '.join(self.axes)} have {found} devices, and the kernel is divided over "
-                f"{self.mesh}", (), ("divide it over this mesh, or without mesh=",))])
+                "mesh-mismatch", f"the axes {', '.join(self.axes)} have {found} devices, and the kernel is divided "
+                f"over {self.mesh}", (), ("divide it over this mesh, or without mesh=",))])
         return found
 
     def _parts(self, plan: Plan, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -173,9 +173,10 @@ class ShardedFunction:
         for entry in kernel.arguments:
             value = arguments.get(entry.name)
             if not isinstance(entry, ArrayArg):
-                if value is None and not (isinstance(entry, ValueArg) and entry.layout_of is not None):
+                if value is None and entry.layout_of is None:
                     raise ArgumentError(_STEP, kernel.name, [Diagnostic(
-                        "missing-argument", f"no value for '{entry.name}'", (), ("pass all sizes and scalars by name",))])
+                        "missing-argument", f"no value for '{entry.name}'", (),
+                        ("pass all sizes and scalars by name",))])
                 continue
             shape = _block(plan, entry.name)
             if value is None and entry.is_input:
@@ -337,7 +338,7 @@ class _Tracing:
         takes = np.zeros((count, rank), np.int32)
         puts, sizes = np.zeros((count, rank), np.int32), np.zeros((count, rank), np.int32)
         for message in messages:
-            low, size = (np.array(entry) for entry in zip(*((low, high - low) for low, high in message.box), strict=True))
+            low, size = np.array([(low, high - low) for low, high in message.box], np.int32).reshape(-1, 2).T
             takes[message.source] = low - starts[0][message.source]
             puts[message.target], sizes[message.target] = low - starts[1][message.target], size
         mine, to, size = (jnp.asarray(table)[self.rank] for table in (takes, puts, sizes))

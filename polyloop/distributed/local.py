@@ -356,7 +356,8 @@ class _Localizing:
         rows += [Row(Affine.variable(self.names.count[axis]).add(Affine((), -1))) for axis in self.active]
         result = add_rows(result.from_params(), (), rows).params()
         for axis, coordinates in self.active.items():
-            if len(coordinates.get_basic_sets()) == 1:
+            pieces = coordinates.get_basic_sets()
+            if len(pieces) == 1 and not pieces[0].dim(isl.dim_type.div):  # else a box may end between coordinates
                 low, count = Affine.variable(self.names.low[axis]), Affine.variable(self.names.count[axis])
                 for form in (low, low.add(count).add(Affine((), -1))):
                     equal = [Row(Affine.variable("x'").add(form, -1), True)]

@@ -1,8 +1,8 @@
 """Ranks as threads of one process with a GPU each: messages are copies from one GPU's memory to another's.
 
 A message is one ``cuMemcpyPeerAsync`` from where the elements are to where they go, on a stream beside that of the
-kernels.  Events order it: behind what both ranks had launched when the exchange began, before what they launch when they
-have waited for it.  The host waits for no GPU.
+kernels.  Events order it: behind what both ranks had launched when the exchange began, before what they launch when
+they have waited for it.  The host waits for no GPU.
 """
 # ruff: noqa: ANN401  # arrays of libraries without types
 

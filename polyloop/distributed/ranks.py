@@ -310,8 +310,8 @@ class RankProgram(Shown):
         **arguments
             For an array in blocks, the rank's part with its halo, as :meth:`scatter` and :meth:`empty` make it; other
             arrays whole; all sizes and scalars.  A ``torch.distributed.tensor.DTensor`` with placements as the array is
-            divided stands for the part: its local tensor is used as it is, if it has no halo or :meth:`dtensor` made it,
-            and copied into a part and back else.
+            divided stands for the part: its local tensor is used as it is, if it has no halo or :meth:`dtensor` made
+            it, and copied into a part and back else.
 
         Returns
         -------

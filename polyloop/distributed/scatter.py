@@ -48,6 +48,7 @@ def _reads(homes: Homes, combined: Combined) -> Iterator[Axes]:
             home = reading_home(homes, instruction.id)
             axes: list[int | None] = []
             for form in access.indices:
-                near = [axis for axis in combined.axes if axis not in axes and distances((form,), (axis,), home) == (0,)]
+                near = [axis for axis in combined.axes
+                        if axis not in axes and distances((form,), (axis,), home) == (0,)]
                 axes.append(near[0] if near else None)
             yield tuple(axes)

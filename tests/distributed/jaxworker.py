@@ -1,4 +1,4 @@
-"""Programs inside of JAX's ``shard_map``, on four devices of the processor: ``python -m tests.distributed.jaxworker``."""
+"""Programs inside of JAX's ``shard_map``, on four devices: ``python -m tests.distributed.jaxworker [all]``."""
 
 from __future__ import annotations
 

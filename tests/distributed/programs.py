@@ -159,7 +159,7 @@ def histogram(**sizes: int) -> Case:
 
 
 def columns(**sizes: int) -> Case:
-    """A product with a matrix in blocks of columns: each rank has its terms of all rows, and needs its block of sums."""
+    """A product with a matrix in blocks of columns: each rank has terms of all rows, and needs its block of sums."""
     kernel = pl.make_kernel(
         "{[i, k]: 0 <= i < m and 0 <= k < n}", "y[i] = 2*sum(k, a[i, k]*x[k]) + y[i]",
         [pl.GlobalArg("a", D, shape="m, n"), pl.GlobalArg("x", D, shape="n"), pl.GlobalArg("y", D, shape="m"), ...],
@@ -384,6 +384,14 @@ def transpose(**sizes: int) -> Case:
         [pl.GlobalArg("y", D, shape="n, m"), pl.GlobalArg("x", D, shape="m, n"), ...], name="turn",
         assumptions="n >= 1 and m >= 1")
     return Case(kernel, {"x": "block, *", "y": "block, *"}, "i:mesh.0", {"n": 9, "m": 7, **sizes})
+
+
+def odd(**sizes: int) -> Case:
+    """Every other element: blocks begin and end between the coordinates that are computed."""
+    kernel = pl.make_kernel(
+        "{[i]: 0 <= i and 2*i + 1 < n}", "y[2*i + 1] = x[2*i] + x[2*i + 1]", [pl.GlobalArg("x, y", D, shape="n"), ...],
+        name="odd", assumptions="n >= 1")
+    return Case(kernel, {"x": "block", "y": "block"}, "i:mesh.0", {"n": 9, **sizes})
 
 
 def compare(case: Case, mesh: tuple[int, ...], *, exact: bool = True, **options: Any) -> list[int]:

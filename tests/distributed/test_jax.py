@@ -1,4 +1,4 @@
-"""Divided kernels inside of JAX's ``shard_map``, in a process of its own: the number of devices is set before JAX begins."""
+"""Divided kernels inside of JAX's ``shard_map``, in a process of its own, whose number of devices is set before."""
 
 from __future__ import annotations
 

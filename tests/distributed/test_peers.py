@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from threading import Lock, get_ident
@@ -31,7 +32,7 @@ class FakePeers:
     def __init__(self) -> None:
         self.lock = Lock()
         self.events: dict[int, tuple[str, int]] = {}  # number -> stream or "main", context
-        self.queues: dict[int, list[Callable[[], None]]] = {}
+        self.queues: dict[int, list[Callable[[], object]]] = {}
         self.waited: dict[int, set[int]] = {}
         self.alive: set[int] = set()
         self.copies: list[int] = []
@@ -88,7 +89,7 @@ class FakePeers:
         self.waited[stream.value].clear()
         self.waited[stream.value].add(mine.value)
         self.copies.append(size.value)
-        self.queues[stream.value].append(lambda: ctypes.memmove(to.value, source.value, size.value))
+        self.queues[stream.value].append(partial(ctypes.memmove, to.value, source.value, size.value))
 
     def place(self, ordinal: int) -> Place:
         del ordinal

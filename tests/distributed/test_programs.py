@@ -56,6 +56,8 @@ def test_a_program_with_sums_is_the_same_up_to_rounding(case: Case, mesh: tuple[
     (programs.heat(steps=0), (2, 2)),
     (programs.transpose(n=2, m=5), (4,)),
     (programs.sparse(n=2), (4,)),
+    (programs.odd(), (2,)),
+    (programs.odd(n=6), (4,)),
 ], ids=str)
 def test_ranks_may_be_empty_and_blocks_smaller_than_halos(case: Case, mesh: tuple[int, ...]) -> None:
     compare(case, mesh)
