@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from polyloop.distributed.division import bad_distribution, refuse
 from polyloop.distributed.fields import Halo, Storage, distances, reading_home, uses
@@ -26,6 +26,9 @@ __all__ = ["Deep", "Reach", "deep_of", "widened"]
 
 Reach: TypeAlias = "tuple[tuple[int, int], ...]"
 """For each axis of the mesh the number of coordinates below and above its box that a rank computes redundantly."""
+
+
+_MOST: Final = 256
 
 
 @dataclass(frozen=True)
@@ -66,11 +69,11 @@ def deep_of(homes: Homes, steps: Sequence[Step], deep: Mapping[str, int]) -> Dee
         return None
     (iname, every), *more = deep.items()
     loop = next((step for step in steps if isinstance(step, HostLoop) and step.iname == iname), None)
-    if more or every < 1 or loop is None:
+    if more or not 1 <= every <= _MOST or loop is None:
         refuse(homes.kernel, bad_distribution(
             f"deep={deep} names no outermost loop of the host, with a number of iterations",
             f"loops of the host: {', '.join(step.iname for step in steps if isinstance(step, HostLoop)) or 'none'}",
-            hint='deep={"t": 4}: exchange in every fourth iteration'))
+            hint=f'deep={{"t": 4}}: exchange in every fourth iteration, at most in every {_MOST}th'))
     phases = [step for step in loop.body if isinstance(step, Phase)]
     if len(phases) < len(loop.body):
         refuse(homes.kernel, bad_distribution(f"'{iname}' has loops of the host inside", hint="leave out deep="))

@@ -10,6 +10,7 @@ import numpy as np
 
 from polyloop.display import Shown
 from polyloop.distributed.analysis import Analysis, analysed
+from polyloop.distributed.division import bad_distribution
 from polyloop.distributed.engine import Engine
 from polyloop.distributed.plan import Plan
 from polyloop.distributed.planning import other_mesh, planned
@@ -99,10 +100,13 @@ class DistributedKernel(Shown):
         Raises
         ------
         ArgumentError
-            ``mesh-mismatch``, ``missing-size``.
+            ``mesh-mismatch``, ``missing-size``, ``unknown-argument``, ``wrong-type``, ``assumption-violated``.
         VerificationError
             ``incomplete-exchange``: a rank would read an element that did not come, with the instance.
         """
+        known = self.analysis.homes.kernel.parameters
+        if unknown := [name for name in sizes if name not in known]:
+            raise ArgumentError("plan", self.analysis.source.name, [unknown_name("argument", unknown[0], known)])
         chosen = self.mesh if mesh is None else tuple(mesh)
         return planned(self.analysis, chosen or (), sizes, overlap=self.overlap)
 
@@ -160,8 +164,12 @@ class DistributedKernel(Shown):
         Raises
         ------
         ArgumentError
-            ``mesh-mismatch``: the mesh has another number of ranks than the engine.
+            ``mesh-mismatch``: the mesh has another number of ranks than the engine; ``wrong-argument-type``.
         """
+        if not isinstance(engine, Engine):
+            found = Diagnostic("wrong-argument-type", f"argument 'engine' cannot be {engine!r}", (),
+                               ("pass the engine of this rank: pl.TorchEngine(), pl.MpiEngine(), or that of run_ranks",))
+            raise ArgumentError("compile", self.analysis.source.name, [found])
         mesh = self.mesh
         if mesh is None and self.analysis.division.rank == 1:
             mesh = (engine.size,)
@@ -228,6 +236,9 @@ def distribute(
     Owner computes: Callahan and Kennedy, J. Supercomputing 2, 1988, https://doi.org/10.1007/BF00128175.  Values and
     messages from exact dataflow: Amarasinghe and Lam, PLDI 1993, https://doi.org/10.1145/155090.155102.
     """
+    if not isinstance(arrays, Mapping) or not all(isinstance(text, str) for text in arrays.values()):
+        raise KernelError("distribute", kernel.name, [bad_distribution(
+            f"arrays={arrays!r} does not say how arrays are divided", hint='write {"u": "block, *"}')])
     names = frozenset(name.strip() for name in (hosts.split(",") if isinstance(hosts, str) else hosts) if name.strip())
     if unknown := sorted(names.difference(kernel.inames)):
         raise KernelError("distribute", kernel.name, [unknown_name("iname", unknown[0], kernel.inames)])

@@ -54,7 +54,10 @@ def _check_mesh(regions: Regions, array: str, device_mesh: Any) -> None:
     ArgumentError
         ``mesh-mismatch``.
     """
-    ranks = device_mesh.mesh
+    ranks = getattr(device_mesh, "mesh", None)
+    if ranks is None:
+        raise _refused(regions, "mesh-mismatch", f"'{array}' needs a DeviceMesh, and got {device_mesh!r}",
+                       hint=f'init_device_mesh("cpu", {regions.mesh})')
     if tuple(ranks.shape) != regions.mesh:
         raise _refused(regions, "mesh-mismatch", f"'{array}' is on a DeviceMesh of shape {tuple(ranks.shape)}, and the "
                        f"kernel is divided over a mesh {regions.mesh}",

@@ -46,12 +46,15 @@ def run_ranks(
     Raises
     ------
     ArgumentError
-        ``mesh-mismatch``: another number of devices than of ranks.
+        ``mesh-mismatch``: no rank, or another number of devices than of ranks.
     CommunicationError
         ``no-engine``: there is no such GPU;
         ``rank-lost``: a rank waited in vain for another one, and that one did not fail.  Otherwise the first error of
         a rank is raised.
     """
+    if count < 1:
+        raise ArgumentError("run_ranks", None, [Diagnostic(
+            "mesh-mismatch", f"there are {count} ranks", (), ("pass the number of ranks, at least 1",))])
     if devices is not None and len(devices) != count:
         raise ArgumentError("run_ranks", None, [Diagnostic(
             "mesh-mismatch", f"{len(devices)} devices are named for {count} ranks", (),

@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 import islpy as isl
 
-from polyloop.distributed.division import refuse
+from polyloop.distributed.division import bad_distribution, refuse
 from polyloop.distributed.homes import Homes, dims_of, pairs_apart
 from polyloop.errors import Diagnostic, Witness, WitnessInstance, WitnessKind
 from polyloop.kernel.kernel import LoopKernel
@@ -151,6 +151,11 @@ class _Dividing:
             if self.is_divisible(groups, outer):
                 return groups
         if node.iname in self.homes.division.inames:
+            if inside:
+                refuse(self.kernel, bad_distribution(
+                    f"'{node.iname}' is divided, and {'it' if node.iname in inside else repr(min(inside)) + ' in it'} "
+                    "is to be a loop of the host",
+                    hint="name loops in hosts= that are around divided ones"))
             self.refuse_inside(node, names, outer)
         return None
 

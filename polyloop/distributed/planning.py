@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from polyloop.distributed.analysis import Analysis
 from polyloop.distributed.completeness import prove
 from polyloop.distributed.plan import Plan, plan_of
 from polyloop.distributed.regions import Coordinates, Regions
 from polyloop.errors import ArgumentError, Diagnostic
+from polyloop.kernel.domains import fixed_set
+from polyloop.poly.sets import set_text
 
 __all__ = ["other_mesh", "planned"]
 
@@ -20,13 +24,28 @@ def other_mesh(mesh: Sequence[int], rank: int) -> Diagnostic:
                       (f"give the number of ranks along each axis: mesh=({', '.join(['2'] * rank)},)",))
 
 
+def _whole(kernel: str, name: str, value: object) -> int:
+    """Return a size.
+
+    Raises
+    ------
+    ArgumentError
+        ``wrong-type``.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        found = Diagnostic("wrong-type", f"'{name}' must be an integer, not {type(value).__name__} {value!r}", (),
+                           (f"pass {name}=int(..)",))
+        raise ArgumentError("plan", kernel, [found])
+    return int(value)
+
+
 def planned(analysis: Analysis, mesh: Coordinates, sizes: Mapping[str, int], *, overlap: bool) -> Plan:
     """Return the plan for a mesh and sizes, proven complete.
 
     Raises
     ------
     ArgumentError
-        ``mesh-mismatch``, ``missing-size``.
+        ``mesh-mismatch``, ``missing-size``, ``wrong-type``, ``assumption-violated``.
     VerificationError
         ``incomplete-exchange``.
     """
@@ -38,7 +57,13 @@ def planned(analysis: Analysis, mesh: Coordinates, sizes: Mapping[str, int], *, 
         found = Diagnostic("missing-size", f"no value for '{missing[0]}'", (f"sizes: {', '.join(missing)}",),
                            ("parts of arrays do not tell the sizes of the whole: give them by name",))
         raise ArgumentError("plan", kernel.name, [found])
-    own = {name: int(sizes[name]) for name in analysis.homes.kernel.parameters}
+    own = {name: _whole(kernel.name, name, sizes[name]) for name in analysis.homes.kernel.parameters}
+    if fixed_set(analysis.homes.kernel.assumptions, own).is_empty():
+        found = Diagnostic(
+            "assumption-violated", f"the kernel assumes {set_text(analysis.homes.kernel.assumptions)}",
+            (f"sizes: {', '.join(f'{name}={value}' for name, value in own.items())}",),
+            ("pass sizes that the kernel was made for, or make a kernel without the assumption",))
+        raise ArgumentError("plan", kernel.name, [found])
     regions = Regions(analysis.homes, mesh, own, analysis.halos, analysis.deep)
     plan = plan_of(regions, analysis.locals, analysis.steps, overlap=overlap)
     prove(plan)

@@ -66,8 +66,9 @@ class RankProgram(Shown):
         CommunicationError
             ``rank-lost``.
         """
-        own = {name: int(sizes[name]) for name in self.analysis.homes.kernel.parameters if name in sizes}
-        common = {name: value for name, value in own.items() if name not in self.own_sizes}
+        own = {name: sizes[name] for name in self.analysis.homes.kernel.parameters if name in sizes}
+        common = {name: int(value) for name, value in own.items()
+                  if name not in self.own_sizes and isinstance(value, int | np.integer)}
         if tuple(common.items()) not in self.agreed:
             self._agree(common)
             self.agreed.add(tuple(common.items()))
@@ -151,6 +152,12 @@ class RankProgram(Shown):
         ArgumentError
             As :meth:`box`.
         """
+        self._known(array)
+        shape = self.plan(**sizes).regions.shape(array)
+        if (found := _shape_of(whole)) != shape:
+            raise ArgumentError("scatter", self.analysis.source.name, [Diagnostic(
+                "wrong-part", f"'{array}' has the shape {shape}, and got {_got(whole, found)}", (),
+                ("pass the whole array on each rank, of NumPy or PyTorch",))])
         part = self.empty(array, like=whole, **sizes)
         box = self.box(array, **sizes)
         self.owned(array, part, **sizes)[...] = whole[tuple(slice(low, high) for low, high in box)]
@@ -165,6 +172,7 @@ class RankProgram(Shown):
             As :meth:`box`.
         """
         own, stored = self.box(array, **sizes), self.stored(array, **sizes)
+        self._shaped(self.plan(**sizes).regions, array, part)
         pairs = zip(own, stored, strict=True)
         return part[tuple(slice(low - first, high - first) for (low, high), (first, _) in pairs)]
 
@@ -178,6 +186,7 @@ class RankProgram(Shown):
         CommunicationError
             ``rank-lost``.
         """
+        self._known(array)
         regions = self.plan(**sizes).regions
         if not any(axis is not None for axis in regions.axes(array)):
             return part
@@ -369,6 +378,12 @@ class RankProgram(Shown):
                 arrays[name], bring = part_of(plan.regions, self.position, name, value, buffers)
                 back |= {} if bring is None else {name: bring}
             self._shaped(plan.regions, name, arrays[name])
+            is_filled = declared[name].is_output or plan.regions.stored(self.position, name) != plan.regions.owned(
+                self.position, name)
+            if is_filled and isinstance(arrays[name], np.ndarray) and not arrays[name].flags.writeable:
+                raise ArgumentError("distribute", kernel.name, [Diagnostic(
+                    "read-only-output", f"'{name}' is read-only, and the kernel writes it, or its halo is filled", (),
+                    (f"pass {name}.copy()",))])
         return arrays, {name: value for name, value in arguments.items() if name not in arrays}
 
     def _shaped(self, regions: Regions, name: str, value: Any) -> None:  # noqa: ANN401 - an array
@@ -381,11 +396,21 @@ class RankProgram(Shown):
         """
         box = regions.stored(self.position, name)
         shape = tuple(high - low for low, high in box)
-        if tuple(value.shape) != shape:
+        if (found_shape := _shape_of(value)) != shape:
             indices = ", ".join(f"{low}:{high}" for low, high in box)
             found = Diagnostic(
                 "wrong-part", f"rank {self.engine.rank} has the part {name}[{indices}], of shape {shape}, and got "
-                f"an array of shape {tuple(value.shape)}", (f"of these it owns "
+                f"{_got(value, found_shape)}", (f"of these it owns "
                 f"{', '.join(f'{low}:{high}' for low, high in regions.owned(self.position, name))}",),
                 (f'run.scatter("{name}", whole, ..) and run.empty("{name}", ..) make such parts',))
             raise ArgumentError("distribute", self.analysis.source.name, [found])
+
+
+def _shape_of(value: object) -> tuple[int, ...] | None:
+    """Return the shape of an array, None for what is none."""
+    found = getattr(value, "shape", None)
+    return None if found is None else tuple(found)
+
+
+def _got(value: object, shape: tuple[int, ...] | None) -> str:
+    return f"a {type(value).__name__}" if shape is None else f"an array of shape {shape}"

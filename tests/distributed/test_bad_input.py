@@ -1,0 +1,79 @@
+"""What outsiders pass: each is refused with a code, and nothing ends in a traceback of NumPy's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import polyloop as pl
+from tests.distributed import programs
+
+CASE = programs.heat_1d_mesh(n=9)
+BLOCKS = {"u": "block, *, *", "v": "block, *, *"}
+SIZES = {"n": 9, "steps": 1}
+HALF = CASE.divided((2,))
+
+
+def distribute(arrays: Any = BLOCKS, over: Any = "i:mesh.0", mesh: Any = (2,), **options: Any) -> Any:
+    return pl.distribute(CASE.kernel, arrays, over, mesh, **options)
+
+
+@pytest.mark.parametrize(("call", "code"), [
+    (lambda: distribute("u"), "bad-distribution"),
+    (lambda: distribute({"u": 0}), "bad-distribution"),
+    (lambda: distribute(over=["i:mesh.0"]), "wrong-argument-type"),
+    (lambda: distribute(over="i:mesh.-1"), "bad-distribution"),
+    (lambda: distribute(over=""), "bad-distribution"),
+    (lambda: distribute(mesh=(0,)), "mesh-mismatch"),
+    (lambda: distribute(mesh=2), "wrong-argument-type"),
+    (lambda: distribute({"u": "block, *, *"}), "not-the-owner"),
+    (lambda: distribute(hosts="i"), "bad-distribution"),
+    (lambda: distribute(deep={"t": 10**6}), "bad-distribution"),
+    (lambda: HALF.plan(n=2, steps=1), "assumption-violated"),
+    (lambda: HALF.explain(n=9, steps=-1), "assumption-violated"),
+    (lambda: HALF.plan(n="9", steps=1), "wrong-type"),
+    (lambda: HALF.plan(n=9.0, steps=1), "wrong-type"),
+    (lambda: HALF.plan(q=3, **SIZES), "unknown-argument"),
+    (lambda: HALF.compile(None), "wrong-argument-type"),
+    (lambda: pl.run_ranks(0, lambda _: None), "mesh-mismatch"),
+])
+def test_before_ranks_run(call: Callable[[], object], code: str) -> None:
+    with pytest.raises(pl.PolyloopError) as err:
+        call()
+    assert err.value.codes == (code,)
+
+
+def read_only(array: Any) -> Any:
+    array.setflags(write=False)
+    return array
+
+
+@pytest.mark.parametrize(("call", "code"), [
+    (lambda run, u, v: run.scatter("u", np.zeros((3, 3, 3)), **SIZES), "wrong-part"),
+    (lambda run, u, v: run.scatter("u", [1, 2], **SIZES), "wrong-part"),
+    (lambda run, u, v: run.scatter("w", u, **SIZES), "unknown-array"),
+    (lambda run, u, v: run.gather("u", v, **SIZES), "wrong-part"),
+    (lambda run, u, v: run.gather("w", v, **SIZES), "unknown-array"),
+    (lambda run, u, v: run.owned("u", v, **SIZES), "wrong-part"),
+    (lambda run, u, v: run.redistribute("u", v, run, **SIZES), "wrong-part"),
+    (lambda run, u, v: run.dtensor("u", u, None, **SIZES), "mesh-mismatch"),
+    (lambda run, u, v: run(u=3.0, v=v, c=0.1, **SIZES), "wrong-part"),
+    (lambda run, u, v: run(u=None, v=v, c=0.1, **SIZES), "wrong-part"),
+    (lambda run, u, v: run(u=v, v=v, c=0.1, **SIZES), "wrong-part"),
+    (lambda run, u, v: run(u=read_only(u), v=v, c=0.1, **SIZES), "read-only-output"),
+    (lambda run, u, v: run(u=u.astype(np.float32), v=v, c=0.1, **SIZES), "wrong-dtype"),
+    (lambda run, u, v: run(u=np.zeros((2*len(u), 9, 9))[::2], v=v, c=0.1, **SIZES), "wrong-strides"),
+    (lambda run, u, v: run(u=u, v=v, c=1j, **SIZES), "wrong-type"),
+    (lambda run, u, v: run(u=u, v=v, c=0.1, n=9.5, steps=1), "wrong-type"),
+])
+def test_on_ranks(call: Callable[..., object], code: str) -> None:
+    def program(engine: pl.Engine) -> object:
+        run = HALF.compile(engine, pl.CTarget())
+        return call(run, run.empty("u", **SIZES), run.empty("v", **SIZES))
+
+    with pytest.raises(pl.PolyloopError) as err:
+        pl.run_ranks(2, program, timeout=20)
+    assert err.value.codes == (code,)
