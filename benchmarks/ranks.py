@@ -1,19 +1,59 @@
-"""A heat equation on several GPUs: ``torchrun --nproc-per-node 2 -m benchmarks.ranks [--points 1024] [--steps 50]``.
+"""Programs on several GPUs: ``torchrun --nproc-per-node 2 -m benchmarks.ranks [heat cg product]``.
 
-Weak scaling: each rank has n x n x n points of its own.  The time of a step on all ranks is compared with that of the
-same kernels on one rank alone, which exchanges nothing.  Bytes sent are compared with those that ``explain`` counts.
+Each is compared with NumPy at a small size first, and the bytes sent with those that ``explain`` counts.  Then
+
+* heat: n x n x n points a rank (weak scaling), with and without the exchange beside the inner part;
+* cg: conjugate gradients for a matrix by rows, of a 7-point stencil on n x n x n points a rank (weak scaling);
+* product: bfloat16 matrices of n x n in all (strong scaling), rows of the result on each rank, panels of the right one
+  from the rank that has them.
+
+The time on all ranks is compared with that of the same kernels on one rank alone, which exchanges nothing.
+``--backend gloo --small`` runs all of it on processors, with sizes that say nothing of speed.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from time import perf_counter
+from typing import Any, Final
 
 import numpy as np
 
 import polyloop as pl
+from polyloop.library.tensor_cores import in_warps
+
+F = np.float32
+_PANEL: Final = 2048
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The processors of ranks: how kernels are made for them, and how time is taken."""
+
+    torch: Any
+    device: str
+    target: pl.Target
+
+    @property
+    def on_gpu(self) -> bool:
+        """True for GPUs."""
+        return self.device == "cuda"
+
+    def tensor(self, array: Any) -> Any:  # noqa: ANN401 - of NumPy and of PyTorch
+        """Return a tensor with the values of an array."""
+        return self.torch.as_tensor(array).to(self.device)
+
+    def wait(self) -> None:
+        """Wait until all work is done."""
+        if self.on_gpu:
+            self.torch.cuda.synchronize()
+
+
+# {{{ heat
 
 
 def heat() -> pl.LoopKernel:
@@ -32,7 +72,7 @@ def heat() -> pl.LoopKernel:
             end
         end
         """,
-        [pl.GlobalArg("u, v", np.float32, shape="m, n, n"), pl.ValueArg("c", np.float32), ...], name="heat",
+        [pl.GlobalArg("u, v", F, shape="m, n, n"), pl.ValueArg("c", F), ...], name="heat",
         assumptions="m >= 3 and n >= 3 and steps >= 0")
 
 
@@ -43,94 +83,345 @@ def on_gpu(kernel: pl.LoopKernel) -> pl.LoopKernel:
     return pl.tag_inames(kernel, "i:g.2")
 
 
-def divided(ranks: int, *, overlap: bool = True) -> pl.DistributedKernel:
-    """Return the kernel divided along its first axis."""
+def divided(ranks: int, *, overlap: bool = True, scheduled: bool = True) -> pl.DistributedKernel:
+    """Return the heat equation divided along its first axis."""
     found = pl.distribute(heat(), {"u": "block, *, *", "v": "block, *, *"}, "i:mesh.0", (ranks,), overlap=overlap)
-    for name in found.kernels:
+    for name in found.kernels if scheduled else ():
         found = found.transformed(name, on_gpu)
     return found
 
 
-def measured(run: pl.RankProgram, sizes: dict[str, int], repeats: int) -> float:
-    """Return the median time of a step [s]."""
-    torch: Any = import_module("torch")
-    like = torch.empty(0, dtype=torch.float32, device="cuda")
+def _heat_data(run: pl.RankProgram, machine: Machine, sizes: dict[str, int]) -> dict[str, Any]:
+    like = machine.tensor(np.zeros(0, F))
     u, v = run.empty("u", like, **sizes), run.empty("v", like, **sizes)
-    u[...] = torch.rand(u.shape, device="cuda", dtype=torch.float32)
-    for _ in range(2):
-        run(u=u, v=v, c=0.1, **sizes)
-    times = []
-    for _ in range(repeats):
-        run.engine.all_gather("")
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        run(u=u, v=v, c=0.1, **sizes)
-        end.record()
-        torch.cuda.synchronize()
-        times.append(begin.elapsed_time(end) * 1e-3 / (2 * sizes["steps"]))
-    return float(np.median(times))
+    u[...] = machine.torch.rand(u.shape, device=machine.device)
+    return {"u": u, "v": v, "c": 0.1}
 
 
-def compared(engine: pl.Engine) -> None:
-    """Compare a small case with NumPy, and the bytes sent with those counted."""
-    torch: Any = import_module("torch")
+def _check_heat(run: pl.RankProgram, machine: Machine) -> int:
+    """Compare a small case with NumPy, and return the bytes sent."""
     sizes = {"m": 37, "n": 50, "steps": 3}
-    found = divided(engine.size)
-    run = found.compile(engine, pl.CudaTarget())
-    start = np.random.default_rng(1).random((37, 50, 50), dtype=np.float32)
-    parts = {name: run.scatter(name, torch.from_numpy(start).cuda(), **sizes) for name in ("u", "v")}
+    start = np.random.default_rng(1).random((37, 50, 50), dtype=F)
+    parts = {name: run.scatter(name, machine.tensor(start), **sizes) for name in ("u", "v")}
     run(**parts, c=0.1, **sizes)
     arrays = [start.copy(), start.copy()]
     for step in range(2 * sizes["steps"]):
         u, v = arrays[step % 2], arrays[1 - step % 2]
         near = u[:-2, 1:-1, 1:-1] + u[2:, 1:-1, 1:-1] + u[1:-1, :-2, 1:-1] + u[1:-1, 2:, 1:-1]
         near = near + u[1:-1, 1:-1, :-2] + u[1:-1, 1:-1, 2:]
-        v[1:-1, 1:-1, 1:-1] = u[1:-1, 1:-1, 1:-1] + np.float32(0.1) * (near - 6 * u[1:-1, 1:-1, 1:-1])
+        v[1:-1, 1:-1, 1:-1] = u[1:-1, 1:-1, 1:-1] + F(0.1) * (near - 6 * u[1:-1, 1:-1, 1:-1])
     np.testing.assert_allclose(run.gather("u", parts["u"], **sizes).cpu().numpy(), arrays[0], rtol=2e-5, atol=2e-6)
-    links = found.explain((engine.size,), **sizes).links
-    counted = sum(size for (source, _), size in links.items() if source == engine.rank)
+    return _as_counted(run, sizes)
+
+
+def _as_counted(run: pl.RankProgram, sizes: Mapping[str, int]) -> int:
+    """Compare the bytes that this rank has sent with those of ``explain``."""
+    plan = run.plan(**sizes)
+    divided = pl.DistributedKernel(run.analysis, run.mesh, run.overlap)
+    links = divided.explain(plan.regions.mesh, **sizes).links
+    counted = sum(size for (source, _), size in links.items() if source == run.engine.rank)
     assert run.sent == counted, (run.sent, counted)
-    print(f"rank {engine.rank}: equal to NumPy, {run.sent} bytes sent as counted", flush=True)
+    return counted
+
+
+# }}}
+
+# {{{ conjugate gradients
+
+
+def gradients() -> pl.LoopKernel:
+    """Return conjugate gradients for a matrix by rows."""
+    return pl.make_kernel(
+        ["{[it, i, j]: 0 <= it < most and 0 <= i, j < n}", "{[e]: begin <= e < stop}"],
+        """
+        for i
+            r[i] = b[i]
+            p[i] = b[i]
+            x[i] = 0
+        end
+        rr[0] = sum(j, b[j]*b[j])
+        for it
+            for i
+                <> begin = first[i]
+                <> stop = last[i]
+                q[i] = sum(e, val[e]*p[col[e]])
+            end
+            alpha[0] = rr[0]/sum(j, p[j]*q[j])
+            for i
+                x[i] = x[i] + alpha[0]*p[i]
+                r[i] = r[i] - alpha[0]*q[i]
+            end
+            rnew[0] = sum(j, r[j]*r[j])
+            for i
+                p[i] = r[i] + rnew[0]/rr[0]*p[i]
+            end
+            rr[0] = rnew[0]
+        end
+        """,
+        [pl.GlobalArg("x, b, r, p, q", F, shape="n"), pl.GlobalArg("rr, alpha, rnew", F, shape="1"),
+         pl.GlobalArg("val", F, shape="nnz"), pl.GlobalArg("col", np.int32, shape="nnz"),
+         pl.GlobalArg("first, last", np.int32, shape="n"), ...], name="cg", assumptions="n >= 1 and most >= 0")
+
+
+def _vectors_on_gpu(kernel: pl.LoopKernel) -> pl.LoopKernel:
+    """Return a phase with a thread for each element, and sums of threads, of blocks and of all blocks."""
+    if "i" in kernel.inames:
+        kernel = pl.split_iname(kernel, "i", 128, outer_tag="g.0", inner_tag="l.0")
+    if "j" in kernel.inames:
+        kernel = pl.split_iname(kernel, "j", 2048, outer_iname="j_block", inner_iname="j_in")
+        kernel = pl.stage_reduction(kernel, "j_block", default_tag="g.0", temporary_name="sums",
+                                    temporary_address_space="global")
+        kernel = pl.split_iname(kernel, "j_in", 256, inner_tag="l.0")
+        kernel = pl.split_iname(kernel, "j_block", 256, inner_tag="l.0")
+    return kernel
+
+
+def divided_gradients(ranks: int, *, scheduled: bool = True) -> pl.DistributedKernel:
+    """Return conjugate gradients divided by rows."""
+    blocks = dict.fromkeys(("x", "b", "r", "p", "q", "first", "last"), "block")
+    found = pl.distribute(gradients(), {**blocks, "val": "local", "col": "local"}, "i:mesh.0, j:mesh.0", (ranks,))
+    for name in found.kernels if scheduled else ():
+        found = found.transformed(name, _vectors_on_gpu)
+    return found
+
+
+def _gradients_data(run: pl.RankProgram, machine: Machine, sizes: dict[str, int]) -> dict[str, Any]:
+    """Return this rank's rows of a 7-point stencil, and a right-hand side; their number goes to *sizes*."""
+    torch, n = machine.torch, round((sizes["n"] / run.engine.size) ** (1 / 3))
+    (low, high), = run.box("x", n=sizes["n"], most=0, nnz=0)
+    rows = torch.arange(low, high, device=machine.device)
+    place = torch.stack([rows // (n * n), rows // n % n, rows % n])
+    extents = torch.tensor([n * run.engine.size, n, n], device=machine.device)
+    steps = [(0, -1, n * n), (1, -1, n), (2, -1, 1), (0, 0, 0), (2, 1, 1), (1, 1, n), (0, 1, n * n)]
+    inside = torch.stack([(place[axis] + sign >= 0) & (place[axis] + sign < extents[axis])
+                          for axis, sign, _ in steps], 1)
+    shifts = torch.tensor([sign * width for _, sign, width in steps], device=machine.device)
+    values = torch.tensor([-1.0, -1, -1, 6.5, -1, -1, -1], device=machine.device)
+    col = (rows[:, None] + shifts)[inside].to(torch.int32)
+    val = values.expand(len(rows), 7)[inside].contiguous()
+    ends = torch.cumsum(inside.sum(1), 0).to(torch.int32)
+    sizes["nnz"] = len(val)
+    like = {F: machine.tensor(np.zeros(0, F)), np.int32: machine.tensor(np.zeros(0, np.int32))}
+    found = {name: run.empty(name, like[F], **sizes) for name in ("x", "b", "r", "p", "q", "rr", "alpha", "rnew")}
+    found |= {name: run.empty(name, like[np.int32], **sizes) for name in ("first", "last")}
+    found["b"][...] = torch.sin(rows.to(torch.float32))
+    found["last"][...] = ends
+    found["first"][1:] = ends[:-1]
+    return {**found, "val": val, "col": col}
+
+
+def _check_gradients(run: pl.RankProgram, machine: Machine) -> int:
+    """Compare the solution of a small system with its right-hand side, and return the bytes sent."""
+    n = 6
+    sizes = {"n": n**3 * run.engine.size, "most": 40}
+    data = _gradients_data(run, machine, sizes)
+    run(**data, **sizes)
+    sent = run.sent
+    x, b = (run.gather(name, data[name], **sizes).cpu().numpy().astype(float) for name in "xb")
+    cube = x.reshape(-1, n, n)
+    found = 6.5 * cube
+    for axis in range(3):
+        ends = [slice(None)] * 3
+        for mine, other in ((slice(1, None), slice(None, -1)), (slice(None, -1), slice(1, None))):
+            ends[axis] = mine
+            there = ends.copy()
+            there[axis] = other
+            found[tuple(ends)] -= cube[tuple(there)]
+    np.testing.assert_allclose(found.reshape(-1), b, atol=1e-4)
+    neighbours = (run.engine.rank > 0) + (run.engine.rank < run.engine.size - 1)
+    counted = neighbours * n * n * (8 + 4 * sizes["most"])  # lists of indices, then a plane in each iteration
+    assert sent == counted, (sent, counted)
+    return counted
+
+
+# }}}
+
+# {{{ products
+
+
+def product(panel: int = _PANEL) -> pl.LoopKernel:
+    """Return a product of bfloat16 in panels of terms."""
+    return pl.make_kernel(
+        f"{{[i, j, panel, k]: 0 <= i < m and 0 <= j < n and 0 <= {panel}*panel < p and 0 <= k < {panel}}}",
+        f"""
+        for i, j
+            c[i, j] = 0
+        end
+        for panel, i, j
+            c[i, j] = c[i, j] + sum(k, a[i, {panel}*panel + k]*b[{panel}*panel + k, j])
+        end
+        """,
+        [pl.GlobalArg("a", "bfloat16", shape="m, p"), pl.GlobalArg("b", "bfloat16", shape="p, n"),
+         pl.GlobalArg("c", F, shape="m, n"), ...], name="product",
+        assumptions=f"m >= 1 and n >= 1 and p >= {panel} and p mod {panel} = 0 and n mod 8 = 0")
+
+
+def _product_on_gpu(kernel: pl.LoopKernel) -> pl.LoopKernel:
+    """Return a phase on tensor cores, by warps."""
+    if "k" not in kernel.inames:
+        kernel = pl.split_iname(kernel, "j", 256, outer_tag="g.0", inner_tag="l.0")
+        return pl.tag_inames(kernel, "i:g.1")
+    kernel = in_warps(kernel, (256, 128, 64), (64, 64), (16, 8, 16), 16)
+    kernel = pl.tensorize(pl.prioritize_loops(kernel, "ko, kk"), "insn_1", "mma_m16n8k16_bf16", ahead=True)
+    kernel = pl.prioritize_loops(kernel, "ko, kk, mi, ni")
+    for name, tile, sweep in (("a", "a_tile", "wi, mi, ii_lane, ii_reg, kk, ki"),
+                              ("b_part", "b_tile", "wj, ni, jj_lane, jj_reg, kk, ki")):
+        kernel = pl.swizzle(pl.add_prefetch(kernel, name, sweep, temporary_name=tile, pad=0, vec=8), tile)
+    return pl.pipeline(kernel, "ko", stages=3, via="cp.async")
+
+
+def divided_product(ranks: int, *, scheduled: bool = True, panel: int = _PANEL) -> pl.DistributedKernel:
+    """Return a product divided by rows of all three matrices: panels of the right one come from their rank."""
+    blocks = dict.fromkeys("abc", "block, *")
+    found = pl.distribute(product(panel), blocks, "i:mesh.0", (ranks,), hosts="panel")
+    for name in found.kernels if scheduled else ():
+        found = found.transformed(name, _product_on_gpu)
+    return found
+
+
+def _product_data(run: pl.RankProgram, machine: Machine, sizes: dict[str, int]) -> dict[str, Any]:
+    torch = machine.torch
+    half = torch.zeros(0, dtype=torch.bfloat16, device=machine.device)
+    found = {name: run.empty(name, half, **sizes) for name in "ab"}
+    for value in found.values():
+        value[...] = torch.rand(value.shape, device=machine.device, dtype=torch.float32) - 0.5
+    return {**found, "c": run.empty("c", machine.tensor(np.zeros(0, F)), **sizes)}
+
+
+def _check_product(run: pl.RankProgram, machine: Machine) -> int:
+    """Compare a small product with PyTorch, and return the bytes sent."""
+    panel = _PANEL if machine.on_gpu else 16
+    sizes = {"m": 4 * panel, "n": 4 * panel, "p": 4 * panel}
+    data = _product_data(run, machine, sizes)
+    run(**data, **sizes)
+    sent = _as_counted(run, sizes)
+    a, b, c = (run.gather(name, data[name], **sizes).to(machine.torch.float32) for name in "abc")
+    expected = a @ b
+    assert float((c - expected).abs().max() / expected.abs().max()) < 1e-3
+    return sent
+
+
+# }}}
+
+
+def _time_of(run: pl.RankProgram, machine: Machine, call: Callable[[], object], repeats: int) -> float:
+    """Return the median time of a call, all ranks of which begin together [s]."""
+    times = []
+    for number in range(repeats + 2):
+        run.engine.all_gather("")
+        machine.wait()
+        begin = perf_counter()
+        call()
+        machine.wait()
+        if number >= 2:
+            times.append(perf_counter() - begin)
+    return float(np.median(times))
+
+
+def measured(
+    run: pl.RankProgram, machine: Machine, make: Callable[[pl.RankProgram, Machine, dict[str, int]], dict[str, Any]],
+    sizes: Mapping[str, int], repeats: int, more: Mapping[str, int],
+) -> float:  # fmt: skip
+    """Return the time of a call [s]; with *more*, of what it takes longer with these sizes."""
+    own = dict(sizes)
+    data = make(run, machine, own)
+    long = {**own, **more}
+    found = _time_of(run, machine, lambda: run(**data, **long), repeats)
+    return found - _time_of(run, machine, lambda: run(**data, **own), repeats) if more else found
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What is measured of a program: sizes of one rank and of all, and how many units of work a call has."""
+
+    make: Callable[..., pl.DistributedKernel]
+    check: Callable[[pl.RankProgram, Machine], int]
+    data: Callable[[pl.RankProgram, Machine, dict[str, int]], dict[str, Any]]
+    sizes: Callable[[int], dict[str, int]]
+    more: Mapping[str, int]
+    units: int
+    is_weak: bool
+
+
+def measurements(options: argparse.Namespace) -> dict[str, Measurement]:
+    """Return the programs at the sizes of the options."""
+    n, rows, matrix, steps = options.points, options.rows, options.matrix, options.steps
+    return {
+        "heat": Measurement(divided, _check_heat, _heat_data,
+                            lambda ranks: {"m": n * ranks, "n": n, "steps": steps}, {}, 2 * steps, is_weak=True),
+        "cg": Measurement(divided_gradients, _check_gradients, _gradients_data,
+                          lambda ranks: {"n": rows**3 * ranks, "most": 2}, {"most": 2 + steps}, steps, is_weak=True),
+        "product": Measurement(divided_product, _check_product, _product_data,
+                               lambda _: dict.fromkeys("mnp", matrix), {}, 1, is_weak=False),
+    }
+
+
+def report(name: str, job: Measurement, engine: pl.Engine, machine: Machine, options: argparse.Namespace) -> None:
+    """Compare a program with NumPy, measure it, and print its efficiency."""
+    ways: list[dict[str, Any]] = [{"scheduled": machine.on_gpu}]
+    if name == "product" and options.small:
+        ways[0]["panel"] = 16
+    if name == "heat":
+        ways += [{**ways[0], "overlap": False}]
+    run = job.make(engine.size, **ways[0]).compile(engine, machine.target)
+    print(f"{name}, rank {engine.rank}: as NumPy has it, {job.check(run, machine)} bytes sent as counted", flush=True)
+    place = machine.torch.cuda.current_device() if machine.on_gpu else 0
+
+    def by_itself(one: pl.Engine) -> float:
+        if machine.on_gpu:
+            machine.torch.cuda.set_device(place)  # of this thread
+        alone = job.make(1, **ways[0]).compile(one, machine.target)
+        return measured(alone, machine, job.data, job.sizes(1), options.repeats, job.more)
+
+    (single,) = pl.run_ranks(1, by_itself)
+    for way in ways:
+        if machine.on_gpu:
+            machine.torch.cuda.empty_cache()
+        run = job.make(engine.size, **way).compile(engine, machine.target)
+        time = measured(run, machine, job.data, job.sizes(engine.size), options.repeats, job.more)
+        times = [float(text) for text in engine.all_gather(repr(time))]
+        if engine.rank == 0:
+            longest = max(times)
+            efficiency = single / longest / (1 if job.is_weak else engine.size)
+            rate = f", {2e-12 * options.matrix**3 / longest:.0f} TFLOP/s" if name == "product" else ""
+            how = "" if way.get("overlap", True) else ", no overlap"
+            print(f"{name} {job.sizes(engine.size)} on {engine.size} ranks{how}: "
+                  f"{longest * 1e3 / job.units:.3f} ms a step, alone {single * 1e3 / job.units:.3f} ms, "
+                  f"efficiency {100 * efficiency:.1f} %{rate}", flush=True)
 
 
 def main() -> None:
     """Print times and efficiencies."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--points", type=int, default=1024)
+    parser.add_argument("programs", nargs="*", default=[])
+    parser.add_argument("--backend", default="nccl", choices=["nccl", "gloo"])
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--points", type=int)
+    parser.add_argument("--rows", type=int)
+    parser.add_argument("--matrix", type=int)
     parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
+    for option, (large, small) in {"points": (1024, 24), "rows": (320, 8), "matrix": (16384, 64)}.items():
+        if getattr(options, option) is None:
+            setattr(options, option, small if options.small else large)
     torch: Any = import_module("torch")
-    place = int(os.environ.get("LOCAL_RANK", "0"))
-    torch.cuda.set_device(place)
-    import_module("torch.distributed").init_process_group("nccl")
+    distributed: Any = import_module("torch.distributed")
+    if options.backend == "nccl":
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    distributed.init_process_group(options.backend)
     engine = pl.TorchEngine()
-    compared(engine)
-    n = options.points
-    alone = {"m": n, "n": n, "steps": options.steps}
-
-    def by_itself(one: pl.Engine) -> float:
-        torch.cuda.set_device(place)  # of this thread
-        return measured(divided(1).compile(one, pl.CudaTarget()), alone, options.repeats)
-
-    (single,) = pl.run_ranks(1, by_itself)
-    torch.cuda.empty_cache()
-    whole = {**alone, "m": n * engine.size}
-    for overlap in (True, False):
-        run = divided(engine.size, overlap=overlap).compile(engine, pl.CudaTarget())
-        time = measured(run, whole, options.repeats)
-        times = [float(text) for text in engine.all_gather(repr(time))]
-        if engine.rank == 0:
-            found = divided(engine.size, overlap=overlap)
-            traffic = found.explain((engine.size,), **whole)
-            per_step = traffic.bytes / (2 * options.steps)
-            expected = found.explain((engine.size,), pl.Link(), torch.cuda.get_device_name().split()[1], **whole)
-            print(f"expected by the model: {expected.total*1e3/(2*options.steps):.3f} ms a step", flush=True)
-            print(f"{torch.cuda.get_device_name()}: {n}^3 a rank, {engine.size} ranks, overlap {overlap}: "
-                  f"{max(times)*1e3:.3f} ms a step, alone {single*1e3:.3f} ms, "
-                  f"efficiency {100*single/max(times):.1f} %, {per_step/1e6:.2f} MB a step", flush=True)
-        torch.cuda.empty_cache()
-    import_module("torch.distributed").destroy_process_group()
+    machine = (Machine(torch, "cuda", pl.CudaTarget("sm_90a")) if options.backend == "nccl"
+               else Machine(torch, "cpu", pl.CTarget()))
+    if engine.rank == 0 and machine.on_gpu:
+        print(f"{torch.cuda.get_device_name()}, {engine.size} ranks", flush=True)
+    for name, job in measurements(options).items():
+        if not options.programs or name in options.programs:
+            begin = perf_counter()
+            report(name, job, engine, machine, options)
+            if engine.rank == 0:
+                print(f"    {perf_counter() - begin:.0f} s", flush=True)
+    distributed.destroy_process_group()
 
 
 if __name__ == "__main__":

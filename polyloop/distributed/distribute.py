@@ -168,7 +168,7 @@ class DistributedKernel(Shown):
         """
         if not isinstance(engine, Engine):
             found = Diagnostic("wrong-argument-type", f"argument 'engine' cannot be {engine!r}", (),
-                               ("pass the engine of this rank: pl.TorchEngine(), pl.MpiEngine(), or that of run_ranks",))
+                               ("pass that of this rank: pl.TorchEngine(), pl.MpiEngine(), or what run_ranks passes",))
             raise ArgumentError("compile", self.analysis.source.name, [found])
         mesh = self.mesh
         if mesh is None and self.analysis.division.rank == 1:
@@ -236,7 +236,8 @@ def distribute(
     Owner computes: Callahan and Kennedy, J. Supercomputing 2, 1988, https://doi.org/10.1007/BF00128175.  Values and
     messages from exact dataflow: Amarasinghe and Lam, PLDI 1993, https://doi.org/10.1145/155090.155102.
     """
-    if not isinstance(arrays, Mapping) or not all(isinstance(text, str) for text in arrays.values()):
+    given: object = arrays
+    if not isinstance(given, Mapping) or not all(isinstance(text, str) for text in given.values()):
         raise KernelError("distribute", kernel.name, [bad_distribution(
             f"arrays={arrays!r} does not say how arrays are divided", hint='write {"u": "block, *"}')])
     names = frozenset(name.strip() for name in (hosts.split(",") if isinstance(hosts, str) else hosts) if name.strip())

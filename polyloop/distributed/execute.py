@@ -11,7 +11,7 @@ import numpy as np
 
 from polyloop.distributed.engine import Engine
 from polyloop.distributed.fields import Field, Storage
-from polyloop.distributed.inspector import Gather, inspector_of, lists_of
+from polyloop.distributed.inspector import Gather, inspector_of, lists_of, moved
 from polyloop.distributed.local import Local, Names
 from polyloop.distributed.plan import Combine, Exchange, Message, Node, Plan, Repeat, Run
 from polyloop.distributed.regions import Box, Coordinates, box_size, hull_of
@@ -212,7 +212,7 @@ class Execution:
         shape = [high - low for low, high in self.plan.window(exchange.field, self.position, None)]
         first, shape[gather.place] = gather.hull[0], gather.hull[1] - gather.hull[0]
         window = self.window_array(exchange, slot, tuple(shape))
-        window[(*before, gather.own - first)] = source[(*before, gather.own - start)]
+        window[(*before, moved(gather.own, first))] = source[(*before, moved(gather.own, start))]
         sends = [(peer, flat(source[(*before, index - start)])) for peer, index in gather.sends.items()]
         itemsize = self.dtype(array).itemsize
         self.sent += sum(len(buffer) for _, buffer in sends) * itemsize

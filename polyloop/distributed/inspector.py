@@ -37,7 +37,7 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import parameter_space
 
-__all__ = ["Gather", "Inspector", "inspector_of", "is_selected", "lists_of"]
+__all__ = ["Gather", "Inspector", "inspector_of", "is_selected", "lists_of", "moved"]
 
 _PARAM = isl.dim_type.param
 _Array: TypeAlias = Any
@@ -75,7 +75,7 @@ class Gather:
     hull
         First index of those that are read, and the one behind the last.
     own
-        Indices that the rank owns itself.
+        Indices that the rank owns itself; a range where they are one behind the other.
     sends, receives
         Other rank -> indices, upward.
     listed
@@ -230,7 +230,14 @@ def lists_of(
     engine.start([*requests.items()], [*asked.items()])()
     hull = (int(needed[0]), int(needed[-1]) + 1) if len(needed) else (0, 1)
     listed = sum(entry.nbytes for entry in wanted.values())
-    return Gather(place, hull, _like(example, own), asked, requests, listed)
+    is_dense = len(own) > 0 and int(own[-1]) - int(own[0]) + 1 == len(own)
+    held = range(int(own[0]), int(own[-1]) + 1) if is_dense else _like(example, own)
+    return Gather(place, hull, held, asked, requests, listed)
+
+
+def moved(indices: range | _Array, by: int) -> slice | _Array:
+    """Return indices less a number: a slice for a range."""
+    return slice(indices.start - by, indices.stop - by) if isinstance(indices, range) else indices - by
 
 
 def _like(example: _Array, array: np.ndarray[Any, Any]) -> _Array:

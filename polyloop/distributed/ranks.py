@@ -378,9 +378,10 @@ class RankProgram(Shown):
                 arrays[name], bring = part_of(plan.regions, self.position, name, value, buffers)
                 back |= {} if bring is None else {name: bring}
             self._shaped(plan.regions, name, arrays[name])
-            is_filled = declared[name].is_output or plan.regions.stored(self.position, name) != plan.regions.owned(
-                self.position, name)
-            if is_filled and isinstance(arrays[name], np.ndarray) and not arrays[name].flags.writeable:
+            entry = declared[name]
+            is_written = isinstance(entry, ArrayArg) and entry.is_output
+            has_halo = plan.regions.stored(self.position, name) != plan.regions.owned(self.position, name)
+            if (is_written or has_halo) and isinstance(arrays[name], np.ndarray) and not arrays[name].flags.writeable:
                 raise ArgumentError("distribute", kernel.name, [Diagnostic(
                     "read-only-output", f"'{name}' is read-only, and the kernel writes it, or its halo is filled", (),
                     (f"pass {name}.copy()",))])

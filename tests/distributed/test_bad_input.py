@@ -14,7 +14,7 @@ from tests.distributed import programs
 CASE = programs.heat_1d_mesh(n=9)
 BLOCKS = {"u": "block, *, *", "v": "block, *, *"}
 SIZES = {"n": 9, "steps": 1}
-HALF = CASE.divided((2,))
+HALF: Any = CASE.divided((2,))
 
 
 def distribute(arrays: Any = BLOCKS, over: Any = "i:mesh.0", mesh: Any = (2,), **options: Any) -> Any:

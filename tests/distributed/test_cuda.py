@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import polyloop as pl
-from benchmarks.ranks import divided
+from benchmarks.ranks import divided, divided_gradients, divided_product, product
 from polyloop.distributed.ranks import RankProgram
 from polyloop.runtime.fibres import run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda
@@ -53,8 +53,53 @@ def test_the_heat_equation_of_the_benchmark_runs_on_two_ranks_of_fibres() -> Non
         np.testing.assert_allclose(whole, u, rtol=1e-5)
 
 
+def gathered(found: pl.DistributedKernel, program: Callable[[RankProgram], Any]) -> Any:
+    """Return what two ranks of fibres compute."""
+    kernels = {local.phase.number: on_fibres(found.kernels[local.kernel.name]) for local in found.analysis.locals}
+    return pl.run_ranks(2, lambda engine: program(RankProgram(found.analysis, (2,), True, engine, kernels)))[0]
+
+
+@pytest.mark.slow
+def test_conjugate_gradients_of_the_benchmark_run_on_ranks_of_fibres() -> None:
+    n, rng = 300, np.random.default_rng(0)
+    matrix = np.where(rng.random((n, n)) < 0.01, rng.random((n, n)), 0)
+    matrix, b = matrix + matrix.T + 4*np.eye(n), rng.random(n).astype(np.float32)
+
+    def program(run: RankProgram) -> Any:
+        (low, high), = run.box("x", n=n, most=0, nnz=0)
+        rows = matrix[low:high]
+        ends = np.cumsum((rows != 0).sum(1)).astype(np.int32)
+        val, col = rows[rows != 0].astype(np.float32), np.nonzero(rows)[1].astype(np.int32)
+        sizes = {"n": n, "most": 12, "nnz": len(val)}
+        names = ("x", "b", "r", "p", "q", "rr", "alpha", "rnew", "first", "last")
+        parts = {name: run.empty(name, **sizes) for name in names}
+        parts["b"][...], parts["last"][...], parts["first"][1:] = b[low:high], ends, ends[:-1]
+        run(**parts, val=val, col=col, **sizes)
+        return run.gather("x", parts["x"], **sizes)
+
+    np.testing.assert_allclose(matrix @ gathered(divided_gradients(2), program), b, atol=1e-3)
+
+
+@pytest.mark.slow
+def test_the_product_of_the_benchmark_runs_on_ranks_of_fibres() -> None:
+    sizes, rng = {"m": 40, "n": 24, "p": 256}, np.random.default_rng(0)
+    half = pl.distribute(product(128), dict.fromkeys("abc", "block, *"), "i:mesh.0", (2,), hosts="panel")
+    dtype = next(entry.dtype for entry in half.kernels["product_1"].arguments if entry.name == "a")
+    a, b = rng.random((40, 256)).astype(dtype), rng.random((256, 24)).astype(dtype)
+
+    def program(run: RankProgram) -> Any:
+        parts = {"a": run.scatter("a", a, **sizes), "b": run.scatter("b", b, **sizes), "c": run.empty("c", **sizes)}
+        run(**parts, **sizes)
+        return run.gather("c", parts["c"], **sizes)
+
+    found = gathered(divided_product(2, panel=128), program)
+    np.testing.assert_allclose(found, a.astype(np.float32) @ b.astype(np.float32), rtol=1e-5)
+
+
 @pytest.mark.nvrtc
-def test_kernels_of_ranks_compile_for_a_gpu() -> None:
-    for kernel in divided(2).kernels.values():
-        text = pl.generate_code(kernel, target=pl.CudaTarget()).device_code
-        assert compile_cuda(text, "sm_90").cubin
+@pytest.mark.parametrize("make", [divided, pytest.param(divided_gradients, marks=pytest.mark.slow),
+                                  pytest.param(divided_product, marks=pytest.mark.slow)])
+def test_kernels_of_ranks_compile_for_a_gpu(make: Callable[[int], pl.DistributedKernel]) -> None:
+    for kernel in make(2).kernels.values():
+        text = pl.generate_code(kernel, target=pl.CudaTarget("sm_90a")).device_code
+        assert compile_cuda(text, "sm_90a").cubin

@@ -64,6 +64,18 @@ def test_tensors_and_dtensors_are_parts(tmp_path: Path) -> None:
 
 
 @needs_torch
+@pytest.mark.slow
+def test_the_benchmark_of_ranks_runs_on_processors() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "benchmarks.ranks", "--backend",
+         "gloo", "--small", "--repeats", "1"],
+        cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("bytes sent as counted") == 6
+    assert done.stdout.count("efficiency") == 4
+
+
+@needs_torch
 def test_a_rank_that_ends_is_an_error_of_its_neighbour(tmp_path: Path) -> None:
     first, _ = gloo("lost", 2, tmp_path)
     assert first == "rank-lost"
