@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from polyloop.distributed.deep import Deep, deep_of, widened
 from polyloop.distributed.division import Division, bad_distribution, division_of, refuse
 from polyloop.distributed.fields import Halo, Storage, fields_of, halos_of
 from polyloop.distributed.homes import Homes, homes_of
 from polyloop.distributed.local import Local, Names, local_kernel
+from polyloop.distributed.packs import Pack, packs_of
 from polyloop.distributed.phases import Step, hosts_of, phases_in, phases_of
 from polyloop.distributed.separate import as_written, separated
 from polyloop.kernel.kernel import LoopKernel
@@ -28,6 +29,8 @@ class Analysis:
         The kernel that was divided.
     kept
         Temporaries that live from one phase to another: each rank has an array for them.
+    packs
+        Number of a phase -> the send buffers that its kernel fills.
     """
 
     source: LoopKernel
@@ -39,11 +42,13 @@ class Analysis:
     kept: frozenset[str]
     names: Names
     deep: Deep | None = None
+    packs: Mapping[int, tuple[Pack, ...]] = field(default_factory=dict)
 
 
 def analysed(
-    kernel: LoopKernel, arrays: Mapping[str, str], over: str, hosts: frozenset[str], deep: Mapping[str, int]
-) -> Analysis:
+    kernel: LoopKernel, arrays: Mapping[str, str], over: str, hosts: frozenset[str], deep: Mapping[str, int],
+    packed: tuple[str, ...] = (),
+) -> Analysis:  # fmt: skip
     """Return the phases of *kernel*, and a kernel for each: found once for all meshes.
 
     Raises
@@ -51,13 +56,17 @@ def analysed(
     KernelError
         As :func:`polyloop.distribute`.
     """
-    return _analysed(kernel, tuple(arrays.items()), over, hosts, tuple(deep.items()))
+    given: object = arrays
+    if not isinstance(given, Mapping) or not all(isinstance(text, str) for text in given.values()):
+        refuse(kernel, bad_distribution(f"arrays={arrays!r} does not say how arrays are divided",
+                                        hint='write {"u": "block, *"}'))
+    return _analysed(kernel, tuple(arrays.items()), over, hosts, tuple(deep.items()), packed)
 
 
 @memoised
 def _analysed(
     kernel: LoopKernel, arrays: tuple[tuple[str, str], ...], over: str, hosts: frozenset[str],
-    deep: tuple[tuple[str, int], ...],
+    deep: tuple[tuple[str, int], ...], packed: tuple[str, ...],
 ) -> Analysis:  # fmt: skip
     program = as_written(kernel)
     division = division_of(program, dict(arrays), over)
@@ -84,7 +93,12 @@ def _analysed(
     deeper = deep_of(homes, steps, dict(deep))
     halos = widened(halos_of(homes, phases), deeper)
     names = Names.of(homes.kernel, division.rank)
+    if packed and deeper is not None:
+        refuse(kernel, bad_distribution("kernels between the exchanges of deep halos pack nothing",
+                                        hint="leave out packed= or deep="))
+    packs = packs_of(homes, phases, packed)
     locals_ = tuple(
-        local_kernel(homes, phase, halos, kept, names, f"{kernel.name}_{phase.number}", fields[phase.number], deeper)
+        local_kernel(homes, phase, halos, kept, names, f"{kernel.name}_{phase.number}", fields[phase.number], deeper,
+                     packs[phase.number])
         for phase in phases)
-    return Analysis(kernel, homes.division, homes, steps, locals_, halos, frozenset(kept), names, deeper)
+    return Analysis(kernel, homes.division, homes, steps, locals_, halos, frozenset(kept), names, deeper, packs)

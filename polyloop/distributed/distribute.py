@@ -10,7 +10,6 @@ import numpy as np
 
 from polyloop.display import Shown
 from polyloop.distributed.analysis import Analysis, analysed
-from polyloop.distributed.division import bad_distribution
 from polyloop.distributed.engine import Engine
 from polyloop.distributed.plan import Plan
 from polyloop.distributed.planning import other_mesh, planned
@@ -187,7 +186,7 @@ class DistributedKernel(Shown):
 def distribute(
     kernel: LoopKernel, arrays: Annotated[Mapping[str, str], EXPLAINED], over: str,
     mesh: Sequence[int] | None = None, *, hosts: str | Sequence[str] = (), overlap: bool = True,
-    deep: Mapping[str, int] | None = None,
+    deep: Mapping[str, int] | None = None, packed: str | Sequence[str] = (),
 ) -> DistributedKernel:  # fmt: skip
     """Divide a kernel over a mesh of devices: who owns computes, and what is read of others is sent.
 
@@ -218,6 +217,9 @@ def distribute(
         ranks compute redundantly what they need of their neighbours in between.
     overlap
         Whether a phase computes its inner part while the elements for the strips around it are on their way.
+    packed
+        Arrays in blocks of which the kernels that write them fill the send buffers: a message to a neighbour is not
+        packed afterwards where it is proven that such a kernel writes all of it in front of the exchange.
 
     Returns
     -------
@@ -236,14 +238,15 @@ def distribute(
     Owner computes: Callahan and Kennedy, J. Supercomputing 2, 1988, https://doi.org/10.1007/BF00128175.  Values and
     messages from exact dataflow: Amarasinghe and Lam, PLDI 1993, https://doi.org/10.1145/155090.155102.
     """
-    given: object = arrays
-    if not isinstance(given, Mapping) or not all(isinstance(text, str) for text in given.values()):
-        raise KernelError("distribute", kernel.name, [bad_distribution(
-            f"arrays={arrays!r} does not say how arrays are divided", hint='write {"u": "block, *"}')])
-    names = frozenset(name.strip() for name in (hosts.split(",") if isinstance(hosts, str) else hosts) if name.strip())
+    names = frozenset(_names(hosts))
     if unknown := sorted(names.difference(kernel.inames)):
         raise KernelError("distribute", kernel.name, [unknown_name("iname", unknown[0], kernel.inames)])
-    found = analysed(kernel, arrays, over, names, deep or {})
+    found = analysed(kernel, arrays, over, names, deep or {}, _names(packed))
     if mesh is not None and (len(mesh) != found.division.rank or any(count < 1 for count in mesh)):
         raise KernelError("distribute", kernel.name, [other_mesh(mesh, found.division.rank)])
     return DistributedKernel(found, None if mesh is None else tuple(mesh), overlap)
+
+
+def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+    names = given.split(",") if isinstance(given, str) else given
+    return tuple(dict.fromkeys(name.strip() for name in names if name.strip()))

@@ -11,8 +11,10 @@ import numpy as np
 
 from polyloop.distributed.engine import Engine
 from polyloop.distributed.fields import Field, Storage
+from polyloop.distributed.filled import ready
 from polyloop.distributed.inspector import Gather, inspector_of, lists_of, moved
 from polyloop.distributed.local import Local, Names
+from polyloop.distributed.packs import Pack
 from polyloop.distributed.plan import Combine, Exchange, Message, Node, Plan, Repeat, Run
 from polyloop.distributed.regions import Box, Coordinates, box_size, hull_of
 from polyloop.distributed.strips import Strips, strips_of
@@ -73,6 +75,7 @@ class Execution:
     def __post_init__(self) -> None:
         self.locals = {local.phase.number: local for local in self.plan.locals}
         self.gathers: dict[int, Gather | None] = {}
+        self.filled: dict[tuple[int, int], tuple[Message, _Array]] = {}
         self.current: dict[tuple[int, str], tuple[_Array, tuple[int, ...]]] = {}
 
     def run(self, nodes: Sequence[Node], hosts: _Hosts) -> None:
@@ -176,7 +179,9 @@ class Execution:
             mine = [message for message in self.messages(exchange, target, hosts) if message.source == me]
             if mine and target != self.position:
                 self.sent += sum(message.size for message in mine)
-                yield regions.number(target), self.packed(source, origin, mine)
+                number = regions.number(target)
+                known, buffer = self.filled.get((exchange.number, number), (None, None))
+                yield number, buffer.reshape(-1) if mine == [known] else self.packed(source, origin, mine)
 
     def gather(self, exchange: Exchange, hosts: _Hosts) -> Gather | None:
         """Return the elements that ranks read of each other, where data decides it: found once a call, by all ranks."""
@@ -315,16 +320,38 @@ class Execution:
         if box is None:
             _ = [wait() for wait in waits]
             return
+        written = {entry.array for entry in local.fields if entry.is_written}
+        self.filled = {key: found for key, found in self.filled.items() if found[0].array not in written}
         parts = self.strips(node, box, hosts) if node.during else None
         if parts is None:
             _ = [wait() for wait in waits]
             self.launch(local, box, hosts)
-            return
-        self.launch(local, parts.inner, hosts)
-        for wait in waits:
-            wait()
-        for strip in parts.outer:
-            self.launch(local, strip, hosts)
+        else:
+            self.launch(local, parts.inner, hosts)
+            for wait in waits:
+                wait()
+            for strip in parts.outer:
+                self.launch(local, strip, hosts)
+        for pack in local.packs:
+            if (found := self.ready(local, pack)) is not None:
+                self.filled[found[0].number, found[1].target] = found[1], self.send_buffer(local, pack)
+
+    def ready(self, local: Local, pack: Pack) -> tuple[Exchange, Message] | None:
+        """Return the exchange and the message that a send buffer is filled for, None if it stays empty."""
+        key = ("ready", local.phase.number, pack.name)
+        if key not in self.known:
+            self.known[key] = ready(self.plan, local, pack, self.position)
+        found: tuple[Exchange, Message] | None = self.known[key]
+        return found
+
+    def send_buffer(self, local: Local, pack: Pack) -> _Array:
+        """Return the buffer that the kernel of a phase fills."""
+        key = ("send", local.phase.number, pack.name)
+        if key not in self.windows:
+            found = self.ready(local, pack)
+            shape = (0,) * len(pack.starts) if found is None else tuple(high - low for low, high in found[1].box)
+            self.windows[key] = empty_like(self.arrays[pack.array], shape, self.dtype(pack.array))
+        return self.windows[key]
 
     def strips(self, node: Run, box: Box, hosts: _Hosts) -> Strips | None:
         """Return the inner part of a box and the strips around it, None where the former would be empty."""
@@ -350,7 +377,7 @@ class Execution:
             return
         values = self.values(local, box, hosts)
         known = {argument.name for argument in local.kernel.arguments}
-        extents = set(local.extents.values())
+        extents = {*local.extents.values(), *(name for pack in local.packs for name in pack.extents)}
         self.compiled[local.phase.number](
             **{name: value for name, value in values.items() if name in known and name not in extents})
 
@@ -361,6 +388,12 @@ class Execution:
             values[self.names.low[axis]] = low
             values[self.names.count[axis]] = high - low
             values[self.names.at[axis]] = low - self.plan.regions.block(self.position, axis)[0]
+        for pack in () if is_inspected else local.packs:
+            values[pack.name] = self.send_buffer(local, pack)
+            found = self.ready(local, pack)
+            first = _starts(self.plan.regions.stored(self.position, pack.array))
+            starts = first if found is None else _starts(found[1].box)
+            values |= {name: low - start for name, low, start in zip(pack.starts, starts, first, strict=True)}
         for entry in local.fields:
             if entry.storage is Storage.WINDOW and is_inspected:
                 continue
@@ -371,10 +404,10 @@ class Execution:
                         values[local.origins[entry.name, place]] = low
             elif entry.array in self.arrays:
                 values[entry.name] = self.arrays[entry.array]
-            found = [] if is_inspected else [combined for name, combined in self.plan.regions.homes.combined.items()
+            updates = [] if is_inspected else [combined for name, combined in self.plan.regions.homes.combined.items()
                      if name in local.phase.instructions and combined.is_update and combined.array == entry.array]
-            if found and entry.storage is Storage.SHARE:
-                values[entry.name] = self.share(entry.array, found[0].operation)
+            if updates and entry.storage is Storage.SHARE:
+                values[entry.name] = self.share(entry.array, updates[0].operation)
         return values
 
     # -- reductions over the mesh

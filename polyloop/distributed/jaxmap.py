@@ -77,7 +77,8 @@ def sharded(
     Raises
     ------
     ArgumentError
-        ``mesh-mismatch``: another number of axes than the kernel is divided over; as :func:`polyloop.jax.call`.
+        ``mesh-mismatch``: another number of axes than the kernel is divided over; ``bad-distribution``: it has
+        ``packed=``; as :func:`polyloop.jax.call`.
     CompilerError
         As :func:`polyloop.jax.call`.
     """
@@ -87,6 +88,10 @@ def sharded(
         raise ArgumentError(_STEP, analysis.source.name, [Diagnostic(
             "mesh-mismatch", f"{len(axes)} axes are named, and the kernel is divided over {analysis.division.rank}", (),
             ("name one axis of JAX's mesh for each of the kernel's",))])
+    if any(analysis.packs.values()):
+        raise ArgumentError(_STEP, analysis.source.name, [Diagnostic(
+            "bad-distribution", "kernels that fill send buffers are for engines that send them", (),
+            ("divide without packed=: XLA packs beside what surrounds",))])
     kernels = divided.kernels
     functions = {local.phase.number: call(_in_place(kernels[local.kernel.name]), backward=False, target=target)
                  for local in analysis.locals}

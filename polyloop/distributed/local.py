@@ -24,6 +24,7 @@ from polyloop.creation.create import complete_kernel
 from polyloop.distributed.deep import Deep
 from polyloop.distributed.fields import Field, Halo, Storage, fields_of, is_near, reading_home, uses
 from polyloop.distributed.homes import Home, Homes
+from polyloop.distributed.packs import Pack, buffers, with_packs
 from polyloop.distributed.phases import Phase
 from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.rewrite import children, rebuild_changed, variables
@@ -80,6 +81,8 @@ class Local:
     active
         Axis of the mesh -> the coordinates at which the phase has instances, as a set over loops of the host; boxes of
         calls lie in them.  Axes are missing along which instructions run that every rank has, even in an empty box.
+    packs
+        Send buffers that the kernel fills.
     """
 
     phase: Phase
@@ -88,11 +91,12 @@ class Local:
     extents: Mapping[tuple[str, int], str]
     origins: Mapping[tuple[str, int], str]
     active: Mapping[int, isl.Set]
+    packs: tuple[Pack, ...] = ()
 
 
 def local_kernel(
     homes: Homes, phase: Phase, halos: Mapping[str, Halo], kept: Collection[str], names: Names, wish: str,
-    fields: Sequence[Field] | None = None, deep: Deep | None = None,
+    fields: Sequence[Field] | None = None, deep: Deep | None = None, packs: Sequence[Pack] = (),
 ) -> Local:  # fmt: skip
     """Return the kernel of a phase.
 
@@ -104,7 +108,7 @@ def local_kernel(
         Name of the kernel.
     """
     found = fields_of(homes, phase) if fields is None else tuple(fields)
-    return _Localizing(homes, phase, halos, frozenset(kept), names, found, deep).result(wish)
+    return _Localizing(homes, phase, halos, frozenset(kept), names, found, deep, tuple(packs)).result(wish)
 
 
 @dataclass(eq=False)
@@ -116,6 +120,7 @@ class _Localizing:
     names: Names
     fields: tuple[Field, ...]
     deep: Deep | None = None
+    packs: tuple[Pack, ...] = ()
     shared: str | None = None
     extents: dict[tuple[str, int], str] = field(default_factory=dict)
     origins: dict[tuple[str, int], str] = field(default_factory=dict)
@@ -132,7 +137,8 @@ class _Localizing:
                         self.extents[entry.name, place] = kernel.fresh(f"{entry.name}_n{place}", taken)
                     if entry.storage is Storage.WINDOW and entry.around[place] is None:
                         self.origins[entry.name, place] = kernel.fresh(f"{entry.name}_lo{place}", taken)
-        new = (*self.names.all(), *self.extents.values(), *self.origins.values())
+        new = (*self.names.all(), *self.extents.values(), *self.origins.values(),
+               *(name for pack in self.packs for name in (*pack.starts, *pack.extents)))
         self.parameters = tuple(dict.fromkeys((*kernel.parameters, *self.phase.hosts, *new)))
         bounds = {name for entry in self.instructions() for domain in (entry.domain, *(t.domain for t in entry.terms))
                   for name in _involved(domain)}
@@ -176,11 +182,12 @@ class _Localizing:
     def result(self, wish: str) -> Local:
         program = self.homes.kernel
         by_id = {entry.id: entry for entry in program.instructions}
-        instructions = tuple(self.instruction(by_id[name]) for name in self.phase.instructions)
+        instructions = tuple(with_packs([self.instruction(by_id[name]) for name in self.phase.instructions], self.packs,
+                                        lambda domain: align(domain, self.space)))
         used = frozenset[str]().union(*(_names(entry) for entry in instructions))
         sets = [*(entry.domain for entry in instructions),
                 *(term.domain for entry in instructions for term in entry.terms)]
-        arrays = [*self.arrays()]
+        arrays = [*self.arrays(), *buffers(self.packs, program.arrays())]
         for array in arrays:
             used |= frozenset(name for extent in (array.shape or ()) for name in variables(extent))
         used |= frozenset(name for domain in sets for name in _involved(domain))
@@ -201,7 +208,7 @@ class _Localizing:
         kernel = replace(kernel, instructions=tuple(_within(entry, known_to_all) for entry in instructions))
         kernel = replace(kernel, domains=tuple(iname_domains(kernel.instructions)))
         return Local(self.phase, complete_kernel(kernel, None), self.fields, self.extents, self.origins,
-                     self.active)
+                     self.active, self.packs)
 
     # -- arrays
 
@@ -354,6 +361,7 @@ class _Localizing:
             below = 0 if self.deep is None else self.deep.most(self.phase.number, axis)
             rows.append(Row(Affine.variable(name).add(Affine((), below))))
         rows += [Row(Affine.variable(self.names.count[axis]).add(Affine((), -1))) for axis in self.active]
+        rows += self.boxes()
         result = add_rows(result.from_params(), (), rows).params()
         for axis, coordinates in self.active.items():
             pieces = coordinates.get_basic_sets()
@@ -375,6 +383,17 @@ class _Localizing:
             less = result.subtract(outside).coalesce()
             result = less if len(less.get_basic_sets()) == 1 else result
         return over_parameters(result.coalesce(), parameter_space(tuple(own)))
+
+    def boxes(self) -> Iterator[Row]:
+        """Yield what holds of the boxes that are packed: they lie in the rank's part."""
+        shapes = {entry.name: entry.shape or () for entry in self.arrays()}
+        for pack in self.packs:
+            for start, extent, length in zip(pack.starts, pack.extents, shapes[pack.array], strict=True):
+                first, limit = Affine.variable(start), affine_of(length)
+                yield Row(first)
+                yield Row(Affine.variable(extent))
+                if limit is not None:
+                    yield Row(limit.add(first, -1).add(Affine.variable(extent), -1))
 
     def before_windows(self) -> Iterator[isl.Set]:
         """Yield the parameters with which a window begins behind an element that is read through it."""

@@ -68,4 +68,5 @@ def _values(
                 values[local.extents[entry.name, place]] = high - low
             if (entry.name, place) in local.origins:
                 values[local.origins[entry.name, place]] = low
+    values |= {name: 0 for pack in local.packs for name in (*pack.starts, *pack.extents)}
     return {name: value for name, value in values.items() if name in local.kernel.parameters}

@@ -23,7 +23,7 @@ from polyloop.distributed.separate import Combined
 from polyloop.kernel.domains import fixed_set
 from polyloop.poly.sets import project_onto
 
-__all__ = ["Combine", "Exchange", "Message", "Node", "Plan", "Repeat", "Run", "nodes_in", "plan_of"]
+__all__ = ["Combine", "Exchange", "Message", "Node", "Plan", "Repeat", "Run", "is_same_in", "nodes_in", "plan_of"]
 
 _IN = isl.dim_type.in_
 _OUT = isl.dim_type.out
@@ -380,7 +380,7 @@ class _Planning:
             if more.is_empty():
                 return None
             needed = more
-        is_fixed = all(_is_same_in(needed, len(self.regions.mesh) + place) for place in range(len(level)))
+        is_fixed = all(is_same_in(needed, len(self.regions.mesh) + place) for place in range(len(level)))
         made = Exchange(self.count, entry, phase.number, level, needed, is_fixed, readers=phase.instructions)
         self.count += 1
         return made
@@ -396,10 +396,10 @@ def _path(steps: Sequence[Step], phase: Phase) -> tuple[HostLoop, ...]:
 
 def _is_same(needed: isl.Map) -> bool:
     """Return whether elements do not depend on the last loop."""
-    return _is_same_in(needed, needed.dim(_IN) - 1)
+    return is_same_in(needed, needed.dim(_IN) - 1)
 
 
-def _is_same_in(needed: isl.Map, place: int) -> bool:
+def is_same_in(needed: isl.Map, place: int) -> bool:
     """Return whether all iterations of a loop need the same elements."""
     without = needed.project_out(_IN, place, 1).insert_dims(_IN, place, 1)
     values = needed.domain().project_out(_SET, place + 1, needed.dim(_IN) - place - 1).project_out(_SET, 0, place)

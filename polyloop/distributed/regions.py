@@ -23,7 +23,7 @@ from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.sets import Row, add_rows, map_from_forms, parameter_space, project_onto, universe
 from polyloop.program.lower import Access, Lowered
 
-__all__ = ["Box", "Coordinates", "Regions", "box_size", "boxes_of", "hull_of"]
+__all__ = ["Box", "Coordinates", "Regions", "box_size", "boxes_of", "hull_of", "set_of"]
 
 Coordinates: TypeAlias = "tuple[int, ...]"
 """Position of a rank in the mesh."""
@@ -74,7 +74,7 @@ def _slabs(elements: isl.Set) -> list[Box] | None:
     hull = hull_of(elements)
     if hull is None:
         return []
-    if _set_of(hull).is_equal(elements):
+    if set_of(hull).is_equal(elements):
         return [hull]
     found: list[Box] = []
     left = elements
@@ -92,7 +92,8 @@ def _slabs(elements: isl.Set) -> list[Box] | None:
     return found
 
 
-def _set_of(box: Box) -> isl.Set:
+def set_of(box: Box) -> isl.Set:
+    """Return the elements of a box."""
     dims = [f"e{place}" for place in range(len(box))]
     rows = []
     for name, (low, high) in zip(dims, box, strict=True):
@@ -295,7 +296,7 @@ class Regions:
         return reduce(isl.Set.union, parts)
 
     def _array_box(self, array: str, before: int) -> isl.Set:
-        box = _set_of(tuple((0, extent) for extent in self.shape(array)))
+        box = set_of(tuple((0, extent) for extent in self.shape(array)))
         return box.insert_dims(_SET, 0, before).reset_tuple_id()
 
     def reads(self, phase: Phase, field: Field) -> isl.Map:

@@ -21,6 +21,7 @@ def described(analysis: Analysis) -> list[str]:
             if isinstance(step, Phase):
                 local = next(entry for entry in analysis.locals if entry.phase is step)
                 lines.append(f"{indent}{local.kernel.name}: {', '.join(step.instructions)}")
+                lines.extend(f"{indent}    {pack.name}: what it sends of '{pack.array}'" for pack in local.packs)
                 lines.extend(f"{indent}    {entry.name}: what it reads of '{entry.array}' elsewhere"
                              for entry in local.fields if entry.storage is Storage.WINDOW)
                 for name in step.instructions:

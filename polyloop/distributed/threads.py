@@ -99,7 +99,7 @@ class ThreadEngine(Ranked):
         return [self._take(peer, "text") for peer in range(self.size)]
 
     def numbered(self, receives: Sequence[Peer]) -> list[tuple[int, int, Any]]:
-        """Return what is received with the number of its message among those of its rank."""
+        """Return the receives, each with the number of its message among those of its rank."""
         found = []
         for peer, buffer in receives:
             found.append((peer, self._begun[peer], buffer))
@@ -121,7 +121,7 @@ class ThreadEngine(Ranked):
         return self.taken(self._world.queues[peer, self.rank, kind], f"for a {kind} of rank {peer}")
 
     def taken(self, queue: Queue[Any], doing: str) -> Any:  # noqa: ANN401 - what was put
-        """Return what comes from a queue.
+        """Return the next value of a queue.
 
         Raises
         ------

@@ -503,8 +503,8 @@ def _spelt(access: Access) -> Expression:
 
 def _strongest(assumptions: isl.Set, conditions: Sequence[Condition]) -> tuple[Condition, ...]:
     """Return *conditions* without those that the others imply: of equal ones the last stays."""
-    last = {id(condition.set): number for number, condition in enumerate(conditions)}
-    different = [condition for number, condition in enumerate(conditions) if last[id(condition.set)] == number]
+    last = {Same(condition.set): number for number, condition in enumerate(conditions)}
+    different = [condition for number, condition in enumerate(conditions) if last[Same(condition.set)] == number]
     behind = [assumptions]  # with the conditions behind each one, from the last one on
     for condition in reversed(different[1:]):
         behind.append(behind[-1].intersect(condition.set))
