@@ -180,8 +180,11 @@ class Execution:
             if mine and target != self.position:
                 self.sent += sum(message.size for message in mine)
                 number = regions.number(target)
-                known, buffer = self.filled.get((exchange.number, number), (None, None))
-                yield number, buffer.reshape(-1) if mine == [known] else self.packed(source, origin, mine)
+                filled = self.filled.get((exchange.number, number))
+                if filled is not None and mine == [filled[0]]:
+                    yield number, filled[1].reshape(-1)
+                else:
+                    yield number, self.packed(source, origin, mine)
 
     def gather(self, exchange: Exchange, hosts: _Hosts) -> Gather | None:
         """Return the elements that ranks read of each other, where data decides it: found once a call, by all ranks."""
