@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from polyloop.creation.create import make_kernel
     from polyloop.derivatives.differentiate import differentiate
     from polyloop.distributed.distribute import DistributedKernel, distribute
-    from polyloop.distributed.engine import Engine
-    from polyloop.distributed.inprocess import run_ranks
-    from polyloop.distributed.mpiengine import MpiEngine
+    from polyloop.distributed.engines.engine import Engine
+    from polyloop.distributed.engines.inprocess import run_ranks
+    from polyloop.distributed.engines.mpiengine import MpiEngine
+    from polyloop.distributed.engines.torchengine import TorchEngine
     from polyloop.distributed.ranks import RankProgram
-    from polyloop.distributed.torchengine import TorchEngine
     from polyloop.distributed.traffic import Link, Traffic
     from polyloop.export.load import LoadedKernel, load
     from polyloop.export.write import export
@@ -344,14 +344,14 @@ _LATER = {
     "dispatch": "tuning.dispatch",
     "Dispatcher": "tuning.dispatch",
     "DistributedKernel": "distributed.distribute",
-    "Engine": "distributed.engine",
+    "Engine": "distributed.engines.engine",
     "Link": "distributed.traffic",
-    "MpiEngine": "distributed.mpiengine",
+    "MpiEngine": "distributed.engines.mpiengine",
     "RankProgram": "distributed.ranks",
-    "TorchEngine": "distributed.torchengine",
+    "TorchEngine": "distributed.engines.torchengine",
     "Traffic": "distributed.traffic",
     "distribute": "distributed.distribute",
-    "run_ranks": "distributed.inprocess",
+    "run_ranks": "distributed.engines.inprocess",
     "domain": "frontend.intrinsics",
     "draw_accesses": "viz.accesses",
     "draw_dependences": "viz.dependences",

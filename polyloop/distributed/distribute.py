@@ -10,7 +10,7 @@ import numpy as np
 
 from polyloop.display import Shown
 from polyloop.distributed.analysis import Analysis, analysed
-from polyloop.distributed.engine import Engine
+from polyloop.distributed.engines.engine import Engine
 from polyloop.distributed.plan import Plan
 from polyloop.distributed.planning import other_mesh, planned
 from polyloop.distributed.ranks import RankProgram

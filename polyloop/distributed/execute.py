@@ -9,12 +9,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from polyloop.distributed.engine import Engine
+from polyloop.distributed.engines.engine import Engine
 from polyloop.distributed.fields import Field, Storage
 from polyloop.distributed.filled import ready
 from polyloop.distributed.inspector import Gather, inspector_of, lists_of, moved
 from polyloop.distributed.local import Local, Names
-from polyloop.distributed.packs import Pack
 from polyloop.distributed.plan import Combine, Exchange, Message, Node, Plan, Repeat, Run
 from polyloop.distributed.regions import Box, Coordinates, box_size, hull_of
 from polyloop.distributed.strips import Strips, strips_of
@@ -335,23 +334,23 @@ class Execution:
                 wait()
             for strip in parts.outer:
                 self.launch(local, strip, hosts)
-        for pack in local.packs:
-            if (found := self.ready(local, pack)) is not None:
-                self.filled[found[0].number, found[1].target] = found[1], self.send_buffer(local, pack)
+        for place in range(len(local.packs)):
+            if (found := self.ready(local, place)) is not None:
+                self.filled[found[0].number, found[1].target] = found[1], self.send_buffer(local, place)
 
-    def ready(self, local: Local, pack: Pack) -> tuple[Exchange, Message] | None:
+    def ready(self, local: Local, place: int) -> tuple[Exchange, Message] | None:
         """Return the exchange and the message that a send buffer is filled for, None if it stays empty."""
-        key = ("ready", local.phase.number, pack.name)
+        key = ("ready", local.phase.number, place)
         if key not in self.known:
-            self.known[key] = ready(self.plan, local, pack, self.position)
+            self.known[key] = ready(self.plan, local, local.packs[place], self.position)
         found: tuple[Exchange, Message] | None = self.known[key]
         return found
 
-    def send_buffer(self, local: Local, pack: Pack) -> _Array:
+    def send_buffer(self, local: Local, place: int) -> _Array:
         """Return the buffer that the kernel of a phase fills."""
-        key = ("send", local.phase.number, pack.name)
+        key, pack = ("send", local.phase.number, place), local.packs[place]
         if key not in self.windows:
-            found = self.ready(local, pack)
+            found = self.ready(local, place)
             shape = (0,) * len(pack.starts) if found is None else tuple(high - low for low, high in found[1].box)
             self.windows[key] = empty_like(self.arrays[pack.array], shape, self.dtype(pack.array))
         return self.windows[key]
@@ -391,9 +390,9 @@ class Execution:
             values[self.names.low[axis]] = low
             values[self.names.count[axis]] = high - low
             values[self.names.at[axis]] = low - self.plan.regions.block(self.position, axis)[0]
-        for pack in () if is_inspected else local.packs:
-            values[pack.name] = self.send_buffer(local, pack)
-            found = self.ready(local, pack)
+        for number, pack in enumerate(() if is_inspected else local.packs):
+            values[pack.name] = self.send_buffer(local, number)
+            found = self.ready(local, number)
             first = _starts(self.plan.regions.stored(self.position, pack.array))
             starts = first if found is None else _starts(found[1].box)
             values |= {name: low - start for name, low, start in zip(pack.starts, starts, first, strict=True)}

@@ -22,7 +22,7 @@ import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.creation.create import complete_kernel
-from polyloop.distributed.engine import Engine
+from polyloop.distributed.engines.engine import Engine
 from polyloop.distributed.fields import Field, Storage
 from polyloop.distributed.homes import Homes
 from polyloop.distributed.local import Local, iname_domains, over_parameters

@@ -121,11 +121,11 @@ class _Localizing:
     fields: tuple[Field, ...]
     deep: Deep | None = None
     packs: tuple[Pack, ...] = ()
-    shared: str | None = None
     extents: dict[tuple[str, int], str] = field(default_factory=dict)
     origins: dict[tuple[str, int], str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.shared: str | None = None  # the array whose updates the instruction at hand collects
         kernel = self.homes.kernel
         for entry in self.fields:
             if entry.storage not in (Storage.BLOCK, Storage.WINDOW):
@@ -385,7 +385,7 @@ class _Localizing:
         return over_parameters(result.coalesce(), parameter_space(tuple(own)))
 
     def boxes(self) -> Iterator[Row]:
-        """Yield what holds of the boxes that are packed: they lie in the rank's part."""
+        """Yield rows for the boxes that are packed: each lies in the rank's part."""
         shapes = {entry.name: entry.shape or () for entry in self.arrays()}
         for pack in self.packs:
             for start, extent, length in zip(pack.starts, pack.extents, shapes[pack.array], strict=True):

@@ -15,7 +15,7 @@ import numpy as np
 from polyloop.display import Shown
 from polyloop.distributed.analysis import Analysis
 from polyloop.distributed.dtensors import as_dtensor, is_dtensor, part_of
-from polyloop.distributed.engine import Engine
+from polyloop.distributed.engines.engine import Engine
 from polyloop.distributed.execute import Execution, empty_like, flat, slices
 from polyloop.distributed.plan import Plan
 from polyloop.distributed.planning import planned

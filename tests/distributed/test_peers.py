@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import polyloop as pl
-from polyloop.distributed import inprocess
-from polyloop.distributed.peers import Place
+from polyloop.distributed.engines import inprocess
+from polyloop.distributed.engines.peers import Place
 from tests.distributed import programs
 from tests.distributed.programs import Case
 

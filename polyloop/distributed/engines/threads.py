@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from polyloop.distributed.engine import Group, Peer, Ranked, lost
+from polyloop.distributed.engines.engine import Group, Peer, Ranked, lost
 
 __all__ = ["ThreadEngine", "World"]
 

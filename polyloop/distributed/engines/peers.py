@@ -18,8 +18,8 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from polyloop.distributed.engine import Group, Peer, lost
-from polyloop.distributed.threads import ThreadEngine, World
+from polyloop.distributed.engines.engine import Group, Peer, lost
+from polyloop.distributed.engines.threads import ThreadEngine, World
 from polyloop.errors import CommunicationError, Diagnostic, PolyloopError
 from polyloop.runtime.cuda.driver import DriverFunctions
 

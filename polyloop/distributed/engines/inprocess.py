@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from threading import Thread
 from typing import Any, TypeVar
 
-from polyloop.distributed.engine import Engine
-from polyloop.distributed.peers import PeerEngine, gpu_place
-from polyloop.distributed.threads import ThreadEngine, World
+from polyloop.distributed.engines.engine import Engine
+from polyloop.distributed.engines.peers import PeerEngine, gpu_place
+from polyloop.distributed.engines.threads import ThreadEngine, World
 from polyloop.errors import ArgumentError, CommunicationError, Diagnostic
 
 __all__ = ["run_ranks"]

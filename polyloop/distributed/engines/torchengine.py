@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from polyloop.distributed.engine import Group, Peer, Ranked, lost
+from polyloop.distributed.engines.engine import Group, Peer, Ranked, lost
 from polyloop.errors import CommunicationError, Diagnostic
 
 __all__ = ["TorchEngine"]
