@@ -270,7 +270,7 @@ def test_inames_without_commas() -> None:
 @pytest.mark.parametrize(
     ("call", "hint"),
     [
-        (lambda: pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = 2", pl.GlobalArg("y", F, shape="n")),  # type: ignore[arg-type]
+        (lambda: pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = 2", pl.GlobalArg("y")),  # type: ignore[arg-type]
          'write a list: [pl.GlobalArg("x", np.float32, shape="n"), ...]'),
         (lambda: made().tag_inames(["i:g.0"]), 'write "i:g.0, j:l.0", or {"i": "g.0", "j": "l.0"}'),
         (lambda: pl.explain(made().tag_inames("i:g.0"), "n=3"), 'write sizes={"n": 1024}'),  # type: ignore[call-overload]
@@ -295,5 +295,5 @@ def test_a_size_of_another_name() -> None:
 
 @pytest.mark.parametrize("name", ["code", "source", "device_code"])
 def test_text_that_a_kernel_does_not_have(name: str) -> None:
-    with pytest.raises(AttributeError, match=r"; write pl\.generate_code\(knl, target=pl\.CudaTarget\(\)\)\.device_code"):
+    with pytest.raises(AttributeError, match=r"; write pl\.generate_code\(knl, target=.*\)\.device_code"):
         getattr(made(), name)

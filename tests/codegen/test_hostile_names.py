@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import polyloop as pl
-from polyloop.codegen.tree import offsets
 from polyloop.codegen.generate import generate
 from polyloop.codegen.names import Spelling, listed_words, local_words
+from polyloop.codegen.tree import offsets
 from polyloop.expr.nodes import CText
 from polyloop.runtime.fibres import fibre_library, run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda, nvrtc_available
@@ -283,10 +283,10 @@ def moved_and_back(entry: Example, target: Any, monkeypatch: pytest.MonkeyPatch)
     if any(isinstance(statement.rhs, CText) for statement in schedule.statements.values()):
         return  # C text of the user's says names
     with monkeypatch.context() as patch:  # whether an offset has a name depends on lengths, which move here: name all
-        patch.setattr(offsets._Offsets, "_saved", lambda _, shared: shared.count - 1)  # noqa: SLF001
+        patch.setattr(offsets._Offsets, "_saved", lambda _, shared: shared.count - 1)
         patch.setattr(offsets, "_LEAST", 1)
         patch.setattr(offsets, "_LEAST_PRODUCT", 1)
-        patch.setattr(offsets._Offsets, "_wish", lambda *_: "shared_part")  # noqa: SLF001
+        patch.setattr(offsets._Offsets, "_wish", lambda *_: "shared_part")
         own = generate(schedule, target.language)
         for what in ("local", "field"):
             patch.setattr(Spelling, what, lambda _, name: f"{name}_q")

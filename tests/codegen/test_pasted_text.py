@@ -21,7 +21,8 @@ def of_rows(knl: pl.LoopKernel, iname: str = "i", length: int = 128) -> pl.LoopK
 
 def test_numbers_of_an_address_are_one() -> None:
     data = [pl.GlobalArg("J", F, shape="n, 3, 3"), pl.GlobalArg("y", F, shape="n"), ...]
-    text = text_of(of_rows(pl.make_kernel("{[i, k]: 0 <= i < n and 0 <= k < 2}", "y[i] = J[i, 1, 2]*sum(k, J[i, 1, k + 1])", data)))
+    knl = pl.make_kernel("{[i, k]: 0 <= i < n and 0 <= k < 2}", "y[i] = J[i, 1, 2]*sum(k, J[i, 1, k + 1])", data)
+    text = text_of(of_rows(knl))
     assert "J[i * 9 + 5]" in text
     assert "J[i * 9 + k + 4]" in text
 
@@ -34,8 +35,8 @@ def test_numbers_of_a_stride_are_one() -> None:
 
 def test_a_quotient_and_its_remainder_are_the_number() -> None:
     data = [pl.GlobalArg("a", F, shape="n"), pl.GlobalArg("b", F, shape=4), pl.GlobalArg("r", F, shape="4*n"), ...]
-    knl = pl.make_kernel("{[j, l]: 0 <= j < n and 0 <= l < 4}", "r[4*j + l] = a[j]*b[l]", data).join_inames("j, l", "jl")
-    assert "r[128 * bx + tx] = " in text_of(of_rows(knl, "jl"))
+    knl = pl.make_kernel("{[j, l]: 0 <= j < n and 0 <= l < 4}", "r[4*j + l] = a[j]*b[l]", data)
+    assert "r[128 * bx + tx] = " in text_of(of_rows(knl.join_inames("j, l", "jl"), "jl"))
 
 
 def test_a_named_index_is_used_in_values_too() -> None:
@@ -69,7 +70,8 @@ def test_wide_indices_say_why_and_convert_what_is_used() -> None:
 
 def test_the_comment_at_the_head_breaks_between_operands() -> None:
     terms = " + ".join(f"c{abs(a) + abs(b)}*u[i + 1 + {a}, j + 1 + {b}]" for a in (-1, 0, 1) for b in (-1, 0, 1))
-    data = [pl.GlobalArg("u", F, shape="n + 2, n + 2"), pl.GlobalArg("v", F, shape="n, n"), pl.ValueArg("c0, c1, c2", F), ...]
+    arrays = [pl.GlobalArg("u", F, shape="n + 2, n + 2"), pl.GlobalArg("v", F, shape="n, n")]
+    data = [*arrays, pl.ValueArg("c0, c1, c2", F), ...]
     text = text_of(of_rows(pl.make_kernel("{[i, j]: 0 <= i, j < n}", f"v[i, j] = {terms}", data)))
     lines = [line for line in text.splitlines() if line.startswith("// ")]
     assert max(map(len, lines)) <= 100
@@ -79,9 +81,11 @@ def test_the_comment_at_the_head_breaks_between_operands() -> None:
 
 
 def test_a_constant_under_a_condition_that_no_loop_changes_is_set_without_it() -> None:
-    data = [pl.GlobalArg("a", F, shape="n, n"), pl.GlobalArg("b", F, shape="n, n"), pl.GlobalArg("c", F, shape="r, n, n"), ...]
-    knl = pl.make_kernel("{[t, i, j, k]: 0 <= t < r and 0 <= i, j, k < n}", "c[t, i, j] = sum(k, a[i, k]*b[k, j])", data)
-    knl = knl.split_iname("i", 16, outer_tag="g.1", inner_tag="l.1").split_iname("j", 16, outer_tag="g.0", inner_tag="l.0")
+    data = [pl.GlobalArg("a, b", F, shape="n, n"), pl.GlobalArg("c", F, shape="r, n, n"), ...]
+    domain = "{[t, i, j, k]: 0 <= t < r and 0 <= i, j, k < n}"
+    knl = pl.make_kernel(domain, "c[t, i, j] = sum(k, a[i, k]*b[k, j])", data)
+    knl = knl.split_iname("i", 16, outer_tag="g.1", inner_tag="l.1")
+    knl = knl.split_iname("j", 16, outer_tag="g.0", inner_tag="l.0")
     text = text_of(knl.split_iname("k", 16).add_prefetch("a", ["i_inner", "k_inner"]), full_blocks=False)
     assert "float acc = 0.0f;" in text
     assert "float acc;" not in text

@@ -72,7 +72,7 @@ def test_without_a_remainder_there_is_no_scalar_loop() -> None:
 
 def test_a_copy_is_one_line() -> None:
     text = cuda(vectorized(kernel("y[i] = x[i]")))
-    assert "*(float4 *)&y[32 * bx + 4 * tx] = *(const float4 *)&x[32 * bx + 4 * tx];" in text
+    assert "*(float4 *)&y[position] = *(const float4 *)&x[position];" in text
 
 
 def test_in_a_sequential_loop_full_vectors_come_first(golden: Golden) -> None:
