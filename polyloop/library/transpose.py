@@ -95,7 +95,7 @@ def in_whole_sectors(knl: pl.LoopKernel, rows: int, columns: int, threads: int, 
 
 
 _SECTOR: Final = 32
-"""What a device writes to its memory at once [bytes]."""
+"""Unit in which a device writes to its memory [bytes]."""
 
 
 @cache
