@@ -256,6 +256,9 @@ def _schedules(program: pl.LoopKernel) -> dict[str, Any]:
     """Return the schedules of a program of rows: threads of a row double with its length."""
     vec = _vector(program, _BYTES)
     return {
+        "8 threads a row, 32 a block": partial(in_registers, program, 8, 32, 32),
+        "16 threads a row, 16 a block": partial(in_registers, program, 16, 16, 32),
+        "64 threads a row, 4 a block": partial(in_registers, program, 64, 4, 32),
         "a warp a row, 8 a block": partial(in_registers, program, 32, 8, 32),
         "a warp a row, 4 a block": partial(in_registers, program, 32, 4, 32),
         "128 threads a row": partial(in_registers, program, 128, 1, 32),
@@ -274,6 +277,8 @@ def _schedules(program: pl.LoopKernel) -> dict[str, Any]:
         "a cluster of 4 a row, in shared memory, 256 threads": partial(in_shared, program, 256, 4),
         "a cluster of 8 a row, in shared memory, 256 threads": partial(in_shared, program, 256, 8),
         "1024 threads a row, in shared memory": partial(in_shared, program, 1024),
+        "15 clusters of 8, rows in turn": partial(in_turns, program, 1024, 15, 8, 1),
+        "30 clusters of 8, rows in turn": partial(in_turns, program, 512, 30, 8, 1),
         "1024 threads a row, vectors, several passes": partial(in_passes, program, 1024, vec),
         "1024 threads a row, several passes": partial(in_passes, program, 1024),
         "256 threads a row, several passes": partial(in_passes, program, 256),

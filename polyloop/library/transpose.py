@@ -95,7 +95,7 @@ def in_whole_sectors(knl: pl.LoopKernel, rows: int, columns: int, threads: int, 
 
 
 _SECTOR: Final = 32
-"""What a device writes to its memory at once [bytes]."""
+"""Unit in which a device writes to its memory [bytes]."""
 
 
 @cache
@@ -128,4 +128,6 @@ def transpose(dtype: Any = np.float32, *, target: pl.Target | None = None, devic
         "tiles of 64, 16 rows": partial(in_tiles, base, 64, 16),
         "tiles of 32": partial(in_tiles, base, 32, 8),
         "tiles of 64, whole sectors": partial(in_whole_sectors, base, 64, 64, 256),
+        "tiles of 96, whole sectors": partial(in_whole_sectors, base, 96, 96, 1024),
+        "tiles of 128, whole sectors": partial(in_whole_sectors, base, 128, 128, 1024),
     }, target, device)  # fmt: skip

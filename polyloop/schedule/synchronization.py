@@ -8,7 +8,7 @@ from functools import cached_property
 
 from polyloop.errors import Diagnostic, VerificationError, warn
 from polyloop.kernel.limits import DeviceLimits
-from polyloop.kernel.tree import Scope, Tree
+from polyloop.kernel.tree import Tree
 from polyloop.mapping.thread_mapping import Placement
 from polyloop.poly.sets import project_onto
 from polyloop.schedule.barrier import Meeting, idle_barriers, needs_of, place_barriers, requirements

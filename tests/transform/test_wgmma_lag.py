@@ -182,8 +182,8 @@ def test_a_stage_too_few(stages: int) -> None:
 
 
 def test_one_place_is_read_while_products_run_on() -> None:
-    with pytest.raises(pl.TransformError) as error:
-        tiled(product(64, lag=1), 1)
+    with pytest.raises(pl.TransformError, match="more while products run on") as error:
+        pl.pipeline(tiled(product(64, lag=1)), "ko", 1, via="cp.async")
     assert error.value.codes == ("bad-stages",)
 
 

@@ -101,10 +101,10 @@ class Pipeline(Transform):
 
     Notes
     -----
-    The loop begins ``stages - 1`` iterations earlier (one with ``stages=1``), less those of a lag, with producers alone:
-    the prologue in generated code. Barriers
-    and waits are derived from the result: with two stages there is one barrier in each iteration.  Source: Lam,
-    "Software pipelining", PLDI 1988, https://doi.org/10.1145/53990.54022.
+    The loop begins ``stages - 1`` iterations earlier (one with ``stages=1``), less those of a lag, with producers
+    alone: the prologue in generated code.  Barriers and waits are derived from the result: with two stages there is
+    one barrier in each iteration.  Source: Lam, "Software pipelining", PLDI 1988,
+    https://doi.org/10.1145/53990.54022.
     """
 
     iname: Iname
@@ -285,9 +285,10 @@ def _rotation_violations(kernel: LoopKernel, rotation: Rotation) -> Iterator[Dia
                 sites=(instruction.site(),),
             )
         if rotation.buffer in instruction.reads and rotation.is_refilled and rotation.iname not in instruction.inames:
+            name = rotation.buffer
             yield Diagnostic(
                 "bad-stages",
-                f"'{instruction.id}' reads the one place of '{rotation.buffer}' in all iterations of '{rotation.iname}'",
+                f"'{instruction.id}' reads the one place of '{name}' in all iterations of '{rotation.iname}'",
                 ("the next values would be copied there behind the whole reduction",),
                 ("stages=2: one place in use, and one on its way",),
                 sites=(instruction.site(),),

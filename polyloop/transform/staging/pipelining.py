@@ -61,7 +61,7 @@ class Rotation:
 
     @property
     def is_refilled(self) -> bool:
-        """Whether the one place of the buffer is filled for the next iteration when this one has read it."""
+        """True if the one place of the buffer is filled for the next iteration when this one has read it."""
         return self.stages == 1 and self.window is None
 
 
