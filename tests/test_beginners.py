@@ -243,8 +243,8 @@ def test_a_result_of_any_step_that_was_forgotten() -> None:
     knl = made()
     knl.rename_iname("i", "row")
     assert lines(lambda: knl.tag_inames("row:g.0"))[-1] == (
-        "  Hint: rename_iname(old_iname='i', new_iname='row') made it in the kernel that it returned, and left this one "
-        "as it was: knl = knl.rename_iname(old_iname='i', new_iname='row')"
+        "  Hint: rename_iname(old_iname='i', new_iname='row') made it in the kernel that it returned, and left this "
+        "one as it was: knl = knl.rename_iname(old_iname='i', new_iname='row')"
     )
     assert "returned" not in "\n".join(lines(lambda: made().tag_inames("row:g.0")))
 
