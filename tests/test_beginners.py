@@ -272,7 +272,8 @@ def test_inames_without_commas() -> None:
     [
         (lambda: pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = 2", pl.GlobalArg("y")),  # type: ignore[arg-type]
          'write a list: [pl.GlobalArg("x", np.float32, shape="n"), ...]'),
-        (lambda: made().tag_inames(["i:g.0"]), 'write "i:g.0, j:l.0", or {"i": "g.0", "j": "l.0"}'),
+        (lambda: made().tag_inames(["i:g.0"]),  # type: ignore[list-item]
+         'write "i:g.0, j:l.0", or {"i": "g.0", "j": "l.0"}'),
         (lambda: pl.explain(made().tag_inames("i:g.0"), "n=3"), 'write sizes={"n": 1024}'),  # type: ignore[call-overload]
         (lambda: pl.CudaTarget("hopper"), 'names are such as "sm_80", "sm_90" and "sm_90a"'),
     ],

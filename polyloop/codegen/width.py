@@ -105,7 +105,7 @@ def _break(line: str, start: int) -> int | None:
 
 
 def _rank(line: str, place: int) -> int:
-    """Return how well a break at a space divides what stands there: 0 in a list or at a word, more for operators."""
+    """Return the rank of a break at a space: 0, the best, in a list, then at operators in the order of their table."""
     if line[place - 1] in ",;":
         return 0
     word = _BEHIND_BREAK.match(line, place)

@@ -134,7 +134,7 @@ _WRITTEN: Final[Mapping[str, str]] = {
     "iname_to_tag": 'write "i:g.0, j:l.0", or {"i": "g.0", "j": "l.0"}',
     "sizes": 'write sizes={"n": 1024}',
 }
-"""How arguments of these names are written."""
+"""The form in which arguments of these names are written."""
 
 
 class _ChoiceType(EnumMeta):

@@ -64,7 +64,7 @@ def _chain(r: Renderer, expr: Chain, want: DType | None) -> Code:
 
 
 def _numbers_in(expr: Expression) -> int:
-    """Return how many numbers a sum of sums has."""
+    """Return the count of numbers in a sum of sums."""
     return sum(map(_numbers_in, expr.children)) if isinstance(expr, p.Sum) else isinstance(expr, int)
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias, get_origin
 from polyloop.expr.dtypes import dtype_name
 from polyloop.expr.nodes import array_name, targets_of
 from polyloop.expr.printer import show
+from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.intrinsic import INTRINSICS
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import GroupAxis
@@ -291,15 +292,32 @@ def _ids(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return {"replacements": {rng.choice(kernel.instructions).id: f"id{rng.randint(0, 99)}"}}
 
 
+def _written(kernel: LoopKernel) -> Sequence[Instruction]:
+    """Return the instructions of the program."""
+    return (kernel if kernel.reference is None else kernel.reference.kernel).instructions
+
+
+def _setting(kernel: LoopKernel) -> list[Instruction]:
+    """Return the instructions of the program that set no temporary."""
+    names = (kernel if kernel.reference is None else kernel.reference.kernel).temporaries.keys()
+    return [i for i in _written(kernel) if not any(array_name(t) in names for t in targets_of(i.assignee))]
+
+
+def _predicate(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    """Draw a condition of an instruction of the program that sets an argument, of which some instances are left."""
+    chosen = rng.choice(_setting(kernel) or _written(kernel)[:1] or kernel.instructions)
+    first, second = (rng.choice([*sorted(chosen.inames), "1"]) for _ in range(2))
+    text = rng.choice((f"{first} != {second}", f"{first} <= {second}", f"{first} > 0", f"{first} % 2 == 0"))
+    return {"insn_match": f"id:{chosen.id}", "predicate": text, "reason": "drawn"}
+
+
 def _instructions(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     """Draw another value for an instruction of the program that sets an argument.
 
     What temporaries hold may bound loops or be subscripts, and another value would lead outside of the arrays.
     """
-    base = kernel if kernel.reference is None else kernel.reference.kernel
-    names = base.temporaries.keys()
-    setting = [i for i in base.instructions if not any(array_name(t) in names for t in targets_of(i.assignee))]
-    chosen = rng.choice(setting or base.instructions[:1] or kernel.instructions)
+    setting = _setting(kernel)
+    chosen = rng.choice(setting or _written(kernel)[:1] or kernel.instructions)
     left, right = show(chosen.assignee), show(chosen.expression)
     if not setting:
         return {"instructions": {chosen.id: f"{left} = {right}"}}
@@ -459,6 +477,7 @@ _OWN: Final[Mapping[str, Drawer]] = {
     "assign_roles": _roles,
     "assume": _assume,
     "buffer_array": _buffer,
+    "add_predicate_to_insn": _predicate,
     "chunk_iname": _chunk,
     "collect_common_factors_on_increment": _collect,
     "concatenate_arrays": _concatenate,
