@@ -612,7 +612,8 @@ static const bool has_values = [] {
 }();
 size_t shared_place(const void *place) {
     places[(uintptr_t)place >> 4 & 0x3fff] = (const char *)((uintptr_t)place & ~(uintptr_t)15);
-    return (uintptr_t)place & 0x3ffff;  // as many bits as addresses in shared memory have
+    // as many bits as addresses in shared memory have; in a cluster, the number of the block stands above them
+    return ((uintptr_t)place & 0x3ffff) | (cluster > 1 ? (size_t)member << 24 : 0);
 }
 const char *place_of(unsigned bits) {
     unsigned apart = 0;

@@ -25,9 +25,10 @@ _REGISTERS: Final = {"float32": ("float", "f"), "float64": ("double", "d"), "int
 
 _DESCRIPTOR: Final = (
     "unsigned long long (const void *tile, unsigned int panels, unsigned int rows)",
-    "const unsigned int place = (unsigned int)__cvta_generic_to_shared(tile);  // less than 1 << 18",
+    "const unsigned int place = (unsigned int)__cvta_generic_to_shared(tile) & 0x3ffffu;",
     "return place >> 4 | (unsigned long long)(panels >> 4) << 16 | (unsigned long long)(rows >> 4) << 32 | 1ull << 62;",
 )
+"""PTX ISA, "Matrix Descriptor Format": 18 bits of the address, which in a cluster has the number of the block above."""
 _BEGIN: Final = ("void ()", 'asm volatile("wgmma.fence.sync.aligned;" ::: "memory");')
 _COMMIT: Final = ("void ()", 'asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");')
 _BEHIND: Final = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
@@ -143,7 +143,7 @@ def compare(found: Any, expected: Any, what: str = "") -> None:
     np.testing.assert_allclose(np.asarray(found).astype(np.float64), expected, rtol=2e-2, atol=atol, err_msg=what)
 
 
-@pytest.mark.few(1, shift=2)
+@pytest.mark.few(1, shift=6)
 @pytest.mark.parametrize("name", list(CHAINS))
 def test_numbers_on_fibres(name: str) -> None:
     chain = CHAINS[name]
@@ -192,6 +192,17 @@ def test_parts_of_a_row_are_added_up_in_a_cluster() -> None:
     text = flat(program("layer norm in clusters").device_code)
     assert text.count("in_block(mean_part, x_mean)") == text.count("in_block(scale_part, x_scale)") == 1
     assert text.count(" cluster_barrier();") == 3
+
+
+def test_the_number_of_a_block_in_a_cluster_is_no_part_of_a_place() -> None:
+    """Addresses in a cluster have it above their 18 bits, where a descriptor has the distance of panels."""
+    chain, made = CHAINS["layer norm in clusters"], program("layer norm in clusters")
+    given, expected = chain.case(np.random.default_rng(0), **chain.small)
+    text = made.device_code.replace("(tile) & 0x3ffffu;", "(tile);")
+    assert text != made.device_code
+    arrays = {**given, "c": np.zeros(expected.shape, given["a"].dtype)}
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        compare(run_on_fibres(replace(made, device_code=text), arrays)["forward"]["c"], expected)
 
 
 def test_weights_come_as_they_are_stored() -> None:

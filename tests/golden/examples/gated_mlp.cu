@@ -126,7 +126,7 @@ static __device__ __forceinline__ unsigned long long tile_descriptor(
     unsigned int panels,
     unsigned int rows)
 {
-    const unsigned int place = (unsigned int)__cvta_generic_to_shared(tile);  // less than 1 << 18
+    const unsigned int place = (unsigned int)__cvta_generic_to_shared(tile) & 0x3ffffu;
     return place >> 4
         | (unsigned long long)(panels >> 4) << 16
         | (unsigned long long)(rows >> 4) << 32
