@@ -346,11 +346,12 @@ class Measurement:
 def measurements(options: argparse.Namespace) -> dict[str, Measurement]:
     """Return the programs at the sizes of the options."""
     n, rows, matrix, steps = options.points, options.rows, options.matrix, options.steps
+    sweeps = (1 if options.small else 50) * steps  # in each call the inspector takes as long as hundreds of iterations
     return {
         "heat": Measurement(divided, _check_heat, _heat_data,
                             lambda ranks: {"m": n * ranks, "n": n, "steps": steps}, {}, 2 * steps, is_weak=True),
         "cg": Measurement(divided_gradients, _check_gradients, _gradients_data,
-                          lambda ranks: {"n": rows**3 * ranks, "most": 2}, {"most": 2 + steps}, steps, is_weak=True),
+                          lambda ranks: {"n": rows**3 * ranks, "most": 2}, {"most": 2 + sweeps}, sweeps, is_weak=True),
         "product": Measurement(divided_product, _check_product, _product_data,
                                lambda _: dict.fromkeys("mnp", matrix), {}, 1, is_weak=False),
     }

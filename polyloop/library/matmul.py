@@ -141,7 +141,7 @@ def _float32(base: pl.LoopKernel) -> Mapping[str, Callable[..., pl.LoopKernel]]:
         **{f"tiles of {name}, parts of {terms}": partial(single_in_parts, base, tiles, terms)
            for name, (tiles, terms) in parts.items()},
         "tiles of 128 x 128, parts of 1024, two launches": partial(single_in_parts, base, large, 1024, launches=2),
-        "tiles of 128 x 128, parts of 1024, the last block adds": partial(single_in_one_launch, base, large, 1024),
+        "tiles of 128 x 128, parts of 2048, the last block adds": partial(single_in_one_launch, base, large, 2048),
         "tiles of 64 x 64, any rows": partial(single, base, replace(small, vec=1)),
         "tiles of 64 x 64, through registers, any rows": partial(single, base, replace(small, vec=1, stages=2)),
         "tiles of 32 x 64, any rows": partial(single, base, replace(low, vec=1, terms=8)),
@@ -253,7 +253,7 @@ def by_groups_in_parts(base: pl.LoopKernel, name: str, rows: int, columns: int, 
 
 def by_groups_in_one_launch(base: pl.LoopKernel, name: str, rows: int, columns: int, terms: int) -> pl.LoopKernel:
     """Return a product by ``wgmma`` in parts of the terms, which the last block of a tile to arrive adds up."""
-    knl = in_one_launch(multiples(base, 8), terms, (rows, columns), 2 * rows)
+    knl = in_one_launch(multiples(base, 8), terms, (rows, columns), 2 * rows, together=8)
     knl = on_groups_of_warps(
         knl, f"wgmma_m64n{columns}k16_{name}", rows, columns, _stages(rows, columns), lag=1, via="tma", term="k_part",
         within="compute_sums",
@@ -328,11 +328,8 @@ def _half(dtype: np.dtype[Any], result: np.dtype[Any]) -> Mapping[str, Callable[
         "wgmma, tiles of 128 x 64, parts of 1024": partial(by_groups_in_parts, hopper, name, 128, 64, 1024),
         "wgmma, tiles of 128 x 128, parts of 1024": partial(by_groups_in_parts, hopper, name, 128, 128, 1024),
         "wgmma, tiles of 128 x 256, parts of 2048": partial(by_groups_in_parts, hopper, name, 128, 256, 2048),
-        **{
-            f"wgmma, tiles of 128 x {columns}, parts of {terms}, the last block adds":
-                partial(by_groups_in_one_launch, hopper, name, 128, columns, terms)
-            for columns, terms in ((128, 1024), (128, 4096), (256, 2048))
-        },
+        "wgmma, tiles of 128 x 128, parts of 4096, the last block adds":
+            partial(by_groups_in_one_launch, hopper, name, 128, 128, 4096),
         **{
             f"wgmma, tiles of 128 x {columns}, parts of {terms} in clusters of {parts}":
                 partial(by_groups_in_clusters, hopper, name, 128, columns, parts, terms)
