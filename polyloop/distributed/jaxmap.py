@@ -122,7 +122,7 @@ class ShardedFunction:
     functions: Mapping[int, JaxFunction]
     axes: tuple[str, ...]
     mesh: Coordinates | None
-    plans: dict[tuple[Coordinates, tuple[tuple[str, int], ...]], Plan] = field(default_factory=dict)
+    _plans: dict[tuple[Coordinates, tuple[tuple[str, int], ...]], Plan] = field(default_factory=dict, init=False)
 
     def __repr__(self) -> str:
         return f"<ShardedFunction '{self.analysis.source.name}' over {', '.join(self.axes)}>"
@@ -146,9 +146,9 @@ class ShardedFunction:
                 raise ArgumentError(_STEP, kernel.name, [unknown_name("argument", name, declared)])
         sizes = {name: int(arguments[name]) for name in kernel.parameters if name in arguments}
         key = (mesh, tuple(sizes.items()))
-        if key not in self.plans:
-            self.plans[key] = planned(self.analysis, mesh, sizes, overlap=False)
-        plan = self.plans[key]
+        if key not in self._plans:
+            self._plans[key] = planned(self.analysis, mesh, sizes, overlap=False)
+        plan = self._plans[key]
         arrays, scalars = self._parts(plan, arguments)
         work = _Tracing(plan, self.analysis, self.functions, self.axes, arrays, scalars)
         work.run(plan.nodes, {})

@@ -30,7 +30,7 @@ from polyloop.kernel.instruction import Instruction, Term, renested
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.stages import in_stages
 from polyloop.kernel.tags import Interleave, Vectorize, axis_name, is_lane
-from polyloop.poly.affine import Affine
+from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.sets import Row, add_rows, constant_bounds, insert_dims
 from polyloop.program.digits_to_axes import with_digit_axes
 
@@ -219,9 +219,15 @@ def _own_lanes(kernel: LoopKernel, name: str, users: Sequence[Instruction]) -> t
         for expr in _parts(kernel, instruction):
             for access in accesses(expr):
                 if array_name(access) == name and isinstance(access, p.Subscript):
-                    used = frozenset[str]().union(*map(variables, access.index_tuple))
+                    used = frozenset[str]().union(*map(_names, access.index_tuple))
                     found = [x for x in found if x not in used]
     return tuple(found)
+
+
+def _names(subscript: Expression) -> frozenset[str]:
+    """Return the variables that a subscript depends on: what cancels, in a rule that reads a copy, is none of them."""
+    form = affine_of(subscript)
+    return variables(subscript) if form is None else form.names()
 
 
 def _parts(kernel: LoopKernel, instruction: Instruction) -> Iterator[Expression]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from importlib import import_module as imported
 
 import pytest
 
@@ -24,5 +25,7 @@ def test_it_prints_a_line_for_each_kind_of_call(
         "NumPy, pl.gufunc, output allocated", "NumPy, pl.gufunc, 1000 batches in one call"]
 
 
-def absent(name: str) -> None:
+def absent(name: str) -> object:
+    if name.startswith("polyloop."):
+        return imported(name)
     raise ImportError(name)

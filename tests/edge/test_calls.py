@@ -60,7 +60,8 @@ REFUSED: dict[str, tuple[Callable[[], object], type[pl.PolyloopError], str]] = {
         lambda: pl.explain(KNL, {"n": 4.5}),  # type: ignore[dict-item]
         pl.ArgumentError,
         "explain on kernel 'axpy': argument 'sizes' cannot be {'n': 4.5} [wrong-argument-type]\n"
-        "  Note: it takes a mapping from strings to integers or None",
+        "  Note: it takes a mapping from strings to integers or None\n"
+        '  Hint: write sizes={"n": 1024}',
     ),
     "a huge number": (
         lambda: pl.fix_parameters(KNL, n=2**64),

@@ -123,7 +123,7 @@ def test_with_roles_groups_of_warps_do_not_meet_in_the_loop() -> None:
 
 
 def test_long_blocks_of_several_heads_run_first() -> None:
-    assert "const int panel = min(8, blocks_z) * blocks_x" in program(*WITH_ROLES).device_code
+    assert "const int panel = min(4, blocks_z) * blocks_x" in program(*WITH_ROLES).device_code
     assert "blocks_z" not in program(*CASES[0]).device_code
 
 

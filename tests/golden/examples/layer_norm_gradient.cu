@@ -104,7 +104,7 @@ extern "C" __global__ void __launch_bounds__(256) layer_norm_gradient_0(
         variance_sum_bar[bx] = variance_bar[bx] / m;  // variance_sum_bar
     }
     float acc_2 = 0.0f;  // insn_bar
-    __syncthreads();  // scale, variance_sum_bar: reads follow writes
+    __syncthreads();  // variance_sum_bar: reads follow writes
     for (int k_sum_2 = tx; k_sum_2 < m; k_sum_2 += 256)
         // insn_bar
         acc_2 += -2.0f * variance_sum_bar[bx] * (x[bx * m + k_sum_2] - mean[bx])
