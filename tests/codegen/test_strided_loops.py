@@ -48,3 +48,13 @@ def test_tiles_by_hand_are_a_loop_over_the_index() -> None:
     x = np.arange(97, dtype=np.float32)
     for result in run_on_fibres(program, {"x": x, "y": np.zeros(97, np.float32)}).values():
         np.testing.assert_array_equal(result.y, 2 * x)
+
+
+def test_the_bound_of_an_inner_loop_has_the_index_of_the_outer_one() -> None:
+    data = [pl.GlobalArg("a", np.float64, shape="n, n"), ...]
+    knl = pl.make_kernel("{[i, j]: 0 <= i, j and i + j < n}", "a[j, i] = j", data, assumptions="n >= 1")
+    program = pl.generate_code(pl.tile(knl, {"i": 4, "j": 3}, inner_tags={"i": "l.0", "j": "l.1"}))
+    assert "for (int j = ty; j < n - i; j += 3)" in program.device_code
+    j, i = np.indices((7, 7))
+    for result in run_on_fibres(program, {"a": np.full((7, 7), -1.0)}).values():
+        np.testing.assert_array_equal(result.a, np.where(i + j < 7, j, -1))

@@ -43,9 +43,11 @@ class _Statement:
 
     @once
     def names(self) -> frozenset[str]:
-        """Variables that occur."""
+        """Variables that occur, in the other head of a loop as well."""
         node = cast("Node", self)
-        parts = [*[code.names for code in expressions_of(node)], *[inner.names for inner in blocks_of(node)]]
+        other = node.strided if isinstance(node, For) else None
+        codes = expressions_of(node) if other is None else (*expressions_of(node), other.start, other.test)
+        parts = [*[code.names for code in codes], *[inner.names for inner in blocks_of(node)]]
         return frozenset[str]().union(*parts)
 
     @property
@@ -308,6 +310,10 @@ def with_expressions(node: _AnyNode, change: Callable[[Code], Code]) -> _AnyNode
     if isinstance(node, Declare) and node.more:
         more = tuple([(name, change(code)) for name, code in node.more])
         new |= {} if all(old is code for (_, old), (_, code) in zip(node.more, more, strict=True)) else {"more": more}
+    if isinstance(node, For) and node.strided is not None:  # its variables are replaced together with those of the loop
+        start, test = change(node.strided.start), change(node.strided.test)
+        is_same = start is node.strided.start and test is node.strided.test
+        new |= {} if is_same else {"strided": replace(node.strided, start=start, test=test)}
     if all(getattr(node, name) is code for name, code in new.items()):
         return node
     changed: _AnyNode = replace(cast("Any", node), **new)
