@@ -116,7 +116,7 @@ def _short(row: Row) -> Row:
 
 def _beside(canvas: Canvas, pairs: Sequence[Pair], y: float) -> float:
     """Draw the trees side by side, and return the height below them."""
-    half = CHAR * SIZE * _WIDEST + 54
+    half, top = CHAR * SIZE * _WIDEST + 54, y - 8
     for x, word in ((24.0, "before"), (24.0 + half, "after")):
         canvas.text(x, y, word, "quiet", size=_SMALL)
     y += LINE
@@ -130,7 +130,7 @@ def _beside(canvas: Canvas, pairs: Sequence[Pair], y: float) -> float:
     if len(pairs) > _MOST_ROWS:
         canvas.text(24, y, f".. {len(pairs) - _MOST_ROWS} rows more", "quiet")
         y += LINE
-    canvas.line([(24 + half - 16, 40), (24 + half - 16, y)], "rule")
+    canvas.line([(24 + half - 16, top), (24 + half - 16, y)], "rule")
     return y
 
 
