@@ -82,15 +82,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Let collections of garbage look at what tests make alone, and seldom at all of it.
+    """Let collections of garbage look at what tests make alone.
 
-    Modules and thousands of tests are made before, and stay; what tests compiled stays for the next ones.  Both are
-    looked through in vain: with Python's own thresholds, that takes a fifth of the time of all tests.
+    Modules and thousands of tests are made before, and stay: to look through them takes a fifth of the time.
     """
     gc.disable()
     outcome = yield
     gc.freeze()
-    gc.set_threshold(2_000, 10, 100)
     gc.enable()
     return outcome
 
