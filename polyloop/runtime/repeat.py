@@ -26,8 +26,8 @@ import numpy as np
 
 from polyloop.expr.dtypes import integer_limits
 from polyloop.runtime.arguments import Result
+from polyloop.runtime.foreign.tensors import tensor_check
 from polyloop.runtime.packed import Free, PackedCall, is_poisoning
-from polyloop.runtime.tensors import tensor_check
 
 __all__ = ["ABSENT", "MOST_REPEATS", "MOST_SIGNATURES", "Repeats", "Signature"]
 
