@@ -24,6 +24,7 @@ from polyloop.codegen.loops.grid import hardware_axes
 from polyloop.codegen.loops.joined import groups_of, launch_axes
 from polyloop.codegen.names import Names, foreign_words, local_words
 from polyloop.codegen.scope import Scope
+from polyloop.codegen.tree import c_expr as c
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.layout import order_tags
@@ -76,8 +77,10 @@ def arrives_last(scope: Scope, launch: Launch, counted: str, counters: str, bloc
     hardware = hardware_axes(launch.grid_axes)
     own = hardware[counted]
     kept = [axis for axis in BLOCK_AXES if axis != own and axis in {hardware[used] for used in launch.grid_axes}]
-    place = ""
+    place: c.Code | None = None
     for axis in reversed(kept):
-        place = f"{blocks[axis]} + {entry.count[axis]} * {place}" if place in blocks.values() else (
-            f"{blocks[axis]} + {entry.count[axis]} * ({place})" if place else blocks[axis])
-    return f"{function}({' + '.join(filter(None, (counters, place)))}, {entry.count[own]})"
+        index = c.Name(blocks[axis])
+        inner = None if place is None else c.binary(c.TIMES, c.Name(entry.count[axis]), place)
+        place = index if inner is None else c.binary(c.PLUS, index, inner)
+    address = counters if place is None else f"{counters} + {place.text}"
+    return f"{function}({address}, {entry.count[own]})"
