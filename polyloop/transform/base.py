@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, cast, final
 
 import islpy as isl
 import numpy as np
@@ -27,6 +27,20 @@ from polyloop.verification.correspondence import Comparison, comparison_of
 from polyloop.verification.provenance import expression_obligations, texts
 
 __all__ = ["Applied", "Transform", "iname_violations", "new_name_violations"]
+
+
+class _Note:
+    """The note of a step: a text, or the function that writes it, which is called when the note is first read."""
+
+    def __get__(self, step: Applied, _: type) -> str:
+        note = step.__dict__["note"]
+        if not isinstance(note, str):
+            note = step.__dict__["note"] = note()
+        assert isinstance(note, str), "a note is a text"
+        return note
+
+    def __set__(self, step: Applied, note: str | Callable[[], str]) -> None:
+        step.__dict__["note"] = note
 
 
 @dataclass(frozen=True)
@@ -77,6 +91,9 @@ def _literal(value: object) -> str:
     return repr(plain)
 
 
+setattr(Applied, "note", _Note())  # noqa: B010 - behind the dataclass, for which it is a text
+
+
 @dataclass(frozen=True)
 class Transform(ABC):
     """A named rewrite of a kernel: one class declares all of it.
@@ -110,8 +127,8 @@ class Transform(ABC):
         """Yield the errors in the result."""
         return ()
 
-    def note(self, before: LoopKernel, after: LoopKernel) -> str:
-        """Return the choices of the transform itself, for the trace."""
+    def note(self, before: LoopKernel, after: LoopKernel) -> str | Callable[[], str]:
+        """Return the choices of the transform itself, for the trace, or a function that finds them when asked."""
         return ""
 
     def resolved(self, kernel: LoopKernel) -> Transform:
@@ -151,7 +168,8 @@ class Transform(ABC):
             raise self._refusal(kernel, found)
         try:
             rewritten = with_reads(self.rewrite(kernel))
-            step = Applied(self, self.note(kernel, rewritten), changes_of(kernel, rewritten))
+            note = cast("str", self.note(kernel, rewritten))  # or its function: see _Note
+            step = Applied(self, note, changes_of(kernel, rewritten))
             result = replace(
                 with_settled_sets(rewritten, kernel), trace=kernel.trace.followed_by(step),
                 reference=_with_first(kernel.reference, rewritten.reference),

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from polyloop.cost.bank_conflicts import BankConflicts, bank_conflicts, shared_accesses
 from polyloop.dataflow.address_spaces import place
-from polyloop.errors import Diagnostic, unknown_name
+from polyloop.errors import Diagnostic, VerificationError, unknown_name
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.swizzle import Swizzle as Layout
 from polyloop.kernel.swizzle import swizzle_problem
+from polyloop.kernel.trace import Trace
 from polyloop.program.expand_lanes import with_lanes
 from polyloop.transform.base import Transform
 from polyloop.transform.loops.auto_local import assign_auto
@@ -157,10 +159,19 @@ class Swizzle(Transform):
                 )
                 return
 
-    def note(self, before: LoopKernel, after: LoopKernel) -> str:
-        old = {_key(entry): entry for entry in self._counted(before)}
+    def note(self, before: LoopKernel, after: LoopKernel) -> Callable[[], str]:
+        # without their traces: the kernel of this step would hold itself, and facts about both of them
+        bare = [replace(kernel, trace=Trace()) for kernel in (before, after)]
+        return partial(self._turns, *bare)
+
+    def _turns(self, before: LoopKernel, after: LoopKernel) -> str:
         parts = [str(after.temporaries[self.ary_name].swizzle)]
-        for entry in self._counted(after):
+        try:
+            old = {_key(entry): entry for entry in self._counted(before)}
+            new = self._counted(after)
+        except VerificationError:  # out of time
+            return parts[0]
+        for entry in new:
             was = old.get(_key(entry))
             if was is not None and not (was.unknown or entry.unknown) and (was.conflicts or entry.conflicts):
                 verb = "writes" if entry.is_write else "reads"
