@@ -20,6 +20,7 @@ from polyloop.kernel.made import differs
 from polyloop.kernel.reads import with_reads
 from polyloop.kernel.trace import Change
 from polyloop.proof.obligation import findings, public_call, share_proofs
+from polyloop.proof.postponed import Chain, open_chain, step_of, waiting, waits
 from polyloop.transform.declare import fields_of
 from polyloop.transform.history import changes_of, remember_step, with_history
 from polyloop.verification.bounds import bounds_violations
@@ -164,6 +165,11 @@ class Transform(ABC):
     @final
     def applied(self, kernel: LoopKernel) -> LoopKernel:
         """Return the transformed kernel, for :meth:`__call__`; everything is resolved."""
+        chain = open_chain()
+        with step_of(chain):
+            return self._applied(kernel, chain)
+
+    def _applied(self, kernel: LoopKernel, chain: Chain | None) -> LoopKernel:
         if found := tuple(self.violations(kernel)):
             raise self._refusal(kernel, found)
         try:
@@ -175,14 +181,26 @@ class Transform(ABC):
                 reference=_with_first(kernel.reference, rewritten.reference),
             )  # fmt: skip
             share_proofs(rewritten, result)
-            found = tuple(_leaving_arrays(kernel, result)) or tuple(_differing_texts(kernel, result))
-            found = found or tuple(self.consequences(kernel, result)) or tuple(_changed_expressions(kernel, result))
+            found = () if chain is None or result.reference is kernel.reference else tuple(chain.problems(kernel))
+            with waiting():
+                found = found or self._problems(kernel, result)
         except VerificationError as error:
             raise self._refusal(kernel, error.found) from error
         if found:
             raise self._refusal(kernel, found)
         remember_step(kernel, step)
         return result
+
+    def _problems(self, before: LoopKernel, after: LoopKernel) -> tuple[Diagnostic, ...]:
+        """Return what is wrong with the result, as far as it does not wait for the end of a chain."""
+        found = tuple(_leaving_arrays(before, after))
+        is_changed = _texts(before) != _texts(after)
+        if is_changed and not waits(_differing_texts):
+            found = found or tuple(_differing_texts(after))
+        found = found or tuple(self.consequences(before, after))
+        if is_changed and not waits(_changed_expressions):
+            found = found or tuple(_changed_expressions(after))
+        return found
 
     def _refusal(self, kernel: LoopKernel, found: tuple[Diagnostic, ...]) -> TransformError:
         error = TransformError(self.name, kernel.name, [with_history(kernel, finding) for finding in found])
@@ -206,27 +224,25 @@ def _leaving_arrays(before: LoopKernel, after: LoopKernel) -> Iterable[Diagnosti
     return () if reference is None or reference is before.reference else bounds_violations(reference.kernel)
 
 
-def _differing_texts(before: LoopKernel, after: LoopKernel) -> Iterator[Diagnostic]:
+def _differing_texts(kernel: LoopKernel) -> Iterator[Diagnostic]:
     """Yield texts that differ from the program's: further checks number the reads of an instruction by its text."""
-    comparison = _compared(before, after)
+    comparison = _compared(kernel)
     for _, text in () if comparison is None else texts(comparison):
         if text.difference is not None:
             yield text.difference
 
 
-def _changed_expressions(before: LoopKernel, after: LoopKernel) -> Iterator[Diagnostic]:
+def _changed_expressions(kernel: LoopKernel) -> Iterator[Diagnostic]:
     """Yield expressions that differ from the program's."""
-    comparison = _compared(before, after)
+    comparison = _compared(kernel)
     if comparison is not None:
-        yield from findings(after, expression_obligations(comparison))
+        yield from findings(kernel, expression_obligations(comparison))
 
 
-def _compared(before: LoopKernel, after: LoopKernel) -> Comparison | None:
-    """Return *after* beside its reference program, if texts changed and it can be placed on threads already."""
-    if _texts(before) == _texts(after):
-        return None
+def _compared(kernel: LoopKernel) -> Comparison | None:
+    """Return *kernel* beside its reference program, if it can be placed on threads already."""
     try:
-        comparison = comparison_of(after)
+        comparison = comparison_of(kernel)
         comparison.new  # noqa: B018 - placed when code is generated
     except VerificationError:
         return None

@@ -10,9 +10,11 @@ from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import axis_name, is_lane, is_thread
 from polyloop.program.lower import loop_order
+from polyloop.proof.postponed import in_chain
 from polyloop.transform.loops.nests import nest_violations
 from polyloop.transform.staging.plan import Plan, Target
 from polyloop.transform.staging.uses import Use
+from polyloop.verification.order import order_violations
 
 __all__ = ["loops_around", "outside_of_loops"]
 
@@ -65,11 +67,12 @@ def outside_of_loops(kernel: LoopKernel, name: str, outer: Collection[str]) -> L
     first = at
     while first > 0 and _share_a_loop(kernel, kernel.instructions[first - 1], kernel.instructions[at + 1], outer):
         first -= 1
-    if first == at or not any(nest_violations(kernel)):
+    if first == at or not (any(order_violations(kernel)) or any(nest_violations(kernel))):  # stops at the first one
         return kernel
     before, copy, behind = kernel.instructions[:at], kernel.instructions[at], kernel.instructions[at + 1 :]
     whole = replace(kernel, instructions=(*before[:first], copy, *before[first:], *behind))
-    return kernel if any(nest_violations(whole)) else whole
+    # in a chain it is judged by the last kernel: one that the copy breaks in both places is refused all the same
+    return whole if in_chain() or not any(nest_violations(whole)) else kernel
 
 
 def _share_a_loop(kernel: LoopKernel, one: Instruction, user: Instruction, outer: Collection[str]) -> bool:
