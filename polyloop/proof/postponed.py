@@ -58,12 +58,13 @@ def chained(chain: Chain) -> Iterator[None]:
 @contextmanager
 def step_of(chain: Chain | None) -> Iterator[None]:
     """Context of a step of *chain*; steps inside of it are proven at once, as it acts on what they say."""
-    tokens = _open.set(None), _own.set(chain), _waiting.set(False)
+    following, own, is_waiting = _open.set(None), _own.set(chain), _waiting.set(False)
     try:
         yield
     finally:
-        for variable, token in zip((_open, _own, _waiting), tokens, strict=True):
-            variable.reset(token)
+        _open.reset(following)
+        _own.reset(own)
+        _waiting.reset(is_waiting)
 
 
 @contextmanager
