@@ -67,12 +67,13 @@ def outside_of_loops(kernel: LoopKernel, name: str, outer: Collection[str]) -> L
     first = at
     while first > 0 and _share_a_loop(kernel, kernel.instructions[first - 1], kernel.instructions[at + 1], outer):
         first -= 1
-    if first == at or not (any(order_violations(kernel)) or any(nest_violations(kernel))):  # stops at the first one
+    if first == at or in_chain():  # the chain is refused where the loop must not end, and done step by step
+        return kernel
+    if not (any(order_violations(kernel)) or any(nest_violations(kernel))):  # stops at the first one
         return kernel
     before, copy, behind = kernel.instructions[:at], kernel.instructions[at], kernel.instructions[at + 1 :]
     whole = replace(kernel, instructions=(*before[:first], copy, *before[first:], *behind))
-    # in a chain it is judged by the last kernel: one that the copy breaks in both places is refused all the same
-    return whole if in_chain() or not any(nest_violations(whole)) else kernel
+    return kernel if any(nest_violations(whole)) else whole
 
 
 def _share_a_loop(kernel: LoopKernel, one: Instruction, user: Instruction, outer: Collection[str]) -> bool:
