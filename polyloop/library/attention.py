@@ -139,8 +139,8 @@ def program(
         [
             f"{{[h, g]: 0 <= h < heads and 0 <= g < {group}}}",
             f"{{[b]: 0 <= b and {queries}*b < n}}",
-            f"{{[t]: {tiles}}}",
             f"{{[i]: 0 <= i < {queries}}}",
+            f"{{[t]: {tiles}}}",
             f"{{[j, jk]: 0 <= j, jk < {keys}}}",
             f"{{[jh, jq]: 0 <= jh < {keys // 8} and 0 <= jq < 4}}",
             f"{{[c, d]: 0 <= c, d < {head}}}",
