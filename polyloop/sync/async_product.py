@@ -84,22 +84,28 @@ def under_way(placement: Placement) -> UnderWay:
     return found
 
 
-def lag_in(placement: Placement, iname: str, array: str) -> int:
+def lag_in(program: Program, iname: str, array: str) -> int:
     """Return the number of iterations of a loop that products with an operand in *array* run on."""
     lags = [
         matrix.lag
-        for issue in _issues(placement)
-        if any(access.array == array for access in _operands(issue))
-        and _lag_loop(placement.program, issue.lowered) == iname
-        and (matrix := issue.lowered.instruction.matrix) is not None
+        for lowered in program.statements.values()
+        if _runs_on(lowered)
+        and any(access.array == array for access in lowered.reads if access.leaf is not None)
+        and _lag_loop(program, lowered) == iname
+        and (matrix := lowered.instruction.matrix) is not None
     ]
     return max(lags, default=0)
 
 
+def _runs_on(lowered: Lowered) -> bool:
+    """Return whether a statement is a product that is not waited for at once."""
+    matrix = lowered.instruction.matrix
+    return matrix is not None and bool(matrix.lag) and isinstance(lowered.part, Update)
+
+
 def _issues(placement: Placement) -> list[Placed]:
     """Return the products that are not waited for at once."""
-    matrices = ((s, s.lowered.instruction.matrix) for s in placement.statements.values())
-    return [s for s, matrix in matrices if matrix and matrix.lag and isinstance(s.lowered.part, Update)]
+    return [s for s in placement.statements.values() if _runs_on(s.lowered)]
 
 
 def _operands(placed: Placed) -> list[Access]:

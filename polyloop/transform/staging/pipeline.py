@@ -19,6 +19,7 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import Nested
 from polyloop.kernel.tags import AutoLocal, GroupAxis, Sequential, Unroll, UnrollHint, Vectorize, is_thread
 from polyloop.poly.sets import constant_bounds
+from polyloop.program.lower import lower
 from polyloop.proof.obligation import findings
 from polyloop.proof.postponed import waits
 from polyloop.sync.async_copy import copy_obligations
@@ -191,8 +192,7 @@ class Pipeline(Transform):
             chosen = [name for name in dict.fromkeys(named) if name is not None]
         order = {instruction.id: number for number, instruction in enumerate(kernel.instructions)}
         chosen.sort(key=lambda name: order[kernel.evaluations[name]])
-        placement = place(assign_auto(kernel))
-        lag = max((lag_in(placement, self.iname, name) for name in chosen), default=0)
+        lag = max((lag_in(lower(assign_auto(kernel)), self.iname, name) for name in chosen), default=0)
         return [
             Rotation(name, kernel.evaluations[name], self.iname, self.stages, self.window, lag) for name in chosen
         ]
@@ -239,8 +239,11 @@ def _is_producer(kernel: LoopKernel, filler: Instruction, iname: str) -> bool:
     """Return whether an instruction fetches something from global memory once in each iteration of *iname*."""
     if iname not in filler.inames or filler.step is not None or _is_ahead(filler, iname):
         return False
-    arrays, spaces = kernel.arrays(), place(assign_auto(kernel)).spaces
-    fetches = any(name in arrays and spaces.get(name) is AddressSpace.GLOBAL for name in filler.reads)
+    arrays = kernel.arrays()
+    fetches = any(isinstance(arrays.get(name), ArrayArg) for name in filler.reads)
+    if not fetches:
+        spaces = place(assign_auto(kernel)).spaces
+        fetches = any(name in arrays and spaces.get(name) is AddressSpace.GLOBAL for name in filler.reads)
     return fetches and not _repeated(kernel, filler, iname)
 
 
