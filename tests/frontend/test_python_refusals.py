@@ -269,3 +269,8 @@ def test_a_counter_behind_continue_does_not_always_run() -> None:
     code, lines = refusal("k = 0\nwhile k < n:\n    if a[k] > 1:\n        continue\n    k += 1")
     assert code == "unsupported-loop"
     assert "in front of any 'continue'" in lines[-1]
+
+
+def test_arrays_of_numpy_are_declared_in_a_kernel() -> None:
+    _, lines = refusal("t = np.zeros(16)\na[0] = t[0]")
+    assert "t: pl.Array[np.float32, 16]" in lines[-1]
