@@ -47,7 +47,7 @@ from polyloop.program.lower import lower
 from polyloop.program.reference import reference_of
 from polyloop.proof.access_spans import site_of_access
 from polyloop.proof.obligation import in_time, within_budget
-from polyloop.proof.witness import element, instance, pair
+from polyloop.proof.witness import element, instance, pair, sizes
 from polyloop.verification.bounds import (
     bounds_conditions,
     bounds_violations,
@@ -469,7 +469,7 @@ def _uninitialised(kernel: LoopKernel) -> Iterator[Diagnostic]:
             if statement.lowered.bounds and access.kind is not Other.BOUND:
                 continue
             at, _ = pair(isl.Map.from_domain_and_range(initial, initial), statement, statement)
-            note = f"instance {instance(statement, at)} reads {element(statement, access, at)}"
+            note = f"instance {instance(statement, at)}{sizes(statement, at)} reads {element(statement, access, at)}"
             yield Diagnostic(
                 "read-before-write",
                 f"temporary '{name}' is read where nothing has written it",

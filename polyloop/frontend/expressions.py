@@ -73,7 +73,7 @@ _METHODS: Final = {"conj": "conj", "conjugate": "conj"}
 
 _FORMS: Final = {"minimum": "min(x, y)", "maximum": "max(x, y)"}
 
-_ARRAYS: Final = frozenset({"zeros", "empty", "ones", "full", "zeros_like", "empty_like", "ones_like", "full_like", "array"})
+_ARRAYS: Final = frozenset({"zeros", "empty", "ones", "full", "zeros_like", "empty_like", "ones_like", "array"})
 """Functions of NumPy that make an array."""
 
 _DIFFERENT: Final = frozenset({"round", "sign", "min", "max", "fmin", "fmax"})
