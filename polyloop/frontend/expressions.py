@@ -371,7 +371,7 @@ class PythonConverter(Converter):
             return p.If(self.condition(node.args[0]), *map(self.convert, node.args[1:]))
         if isinstance(found, type) and find_dtype(found) is not None:
             if len(node.args) != 1:
-                self._count(node, f"{ast.unparse(function)}(x)")
+                self._count(node, "x + 1j*y" if found is complex else f"{ast.unparse(function)}(x)")
             return self._converted(function, found, node.args[0])
         return self._function_call(node, found)
 
