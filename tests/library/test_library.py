@@ -111,7 +111,7 @@ SIZES: Mapping[str, Sequence[Mapping[str, int]]] = {
 EVERY = pytest.mark.parametrize(("kernel", "dtype", "name"), [*PRODUCTS, *ROWS, *TILES])
 
 
-@pytest.mark.few(14)
+@pytest.mark.few(9)
 @EVERY
 def test_every_schedule_on_fibres(kernel: str, dtype: str, name: str) -> None:
     ran = 0
