@@ -83,7 +83,7 @@ ADAPTED: Final[Mapping[str, str]] = MappingProxyType({
 })
 """Names of other values -> the module that says how they are written and read (:func:`polyloop.serial.form.adapt`)."""
 
-CHECKED: Final[Mapping[str, str]] = MappingProxyType({"LoopKernel": "polyloop.kernel.whole"})
+CHECKED: Final[Mapping[str, str]] = MappingProxyType({"LoopKernel": "polyloop.creation.loaded"})
 """Classes whose instances are looked at as a whole, and the module with the function ``faults`` that does it."""
 
 _ERRORS: Final = (
