@@ -19,6 +19,7 @@ from polyloop.kernel.reads import with_reads
 from polyloop.memo import memoised
 from polyloop.program.infer_types import dtype_table
 from polyloop.proof.obligation import in_time
+from polyloop.proof.read import mark_read
 from polyloop.serial.form import fingerprint
 from polyloop.verification.correspondence import comparison_of
 
@@ -53,6 +54,7 @@ def _faults(kernel: LoopKernel) -> Iterator[str]:
     if fingerprint(kernel.conditions) != fingerprint(reference.kernel.conditions):
         yield "it has other conditions on sizes than its program"
     _placed(kernel)
+    mark_read(kernel)
 
 
 @memoised
@@ -69,7 +71,7 @@ def _is_as_made(program: Reference) -> bool:
 
 
 def _placed(kernel: LoopKernel) -> None:
-    """Look at all types and at the placement of all statements, which may have no answer yet."""
+    """Look at all types, and at the placement of all statements, which may have no answer yet."""
     dtype_table(kernel)
     try:
         place(kernel)

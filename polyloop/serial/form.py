@@ -10,7 +10,7 @@ the last entry is the value.  Equal values have equal bytes, in every process.
 
 Reading executes nothing: no function that the data names is called, and no module that it names is imported.  It names
 classes, of the table in ``classes.py`` alone; each field is checked against its annotation, each name against the
-spelling of names, and kernels by :func:`polyloop.kernel.whole.faults`.
+spelling of names, and kernels by :func:`polyloop.creation.loaded.faults`.
 """
 
 from __future__ import annotations
@@ -207,9 +207,8 @@ def loads(data: Annotated[bytes, EXPLAINED]) -> Any:  # noqa: ANN401 - whatever 
     Notes
     -----
     The SHA-256 in it tells damage, not who wrote it: whoever changes the data can change that as well.  Then the parts
-    still have the types that they must have, and names, sets and subscripts fit each other; and what a schedule is
-    worth is proven again before code is generated.  But conditions that were proven when the kernel was made are taken
-    from the data: call kernels of others as ``SECURITY.md`` says.
+    still have the types that they must have, and names, sets and subscripts fit each other; the program of a kernel is
+    made again from its parts, as :func:`polyloop.make_kernel` does; and a schedule is proven before code is generated.
     """
     entries = _opened(data)
     made: list[object] = []
