@@ -106,8 +106,9 @@ def _other(rng: random.Random, old: Any, values: list[Any], number: int) -> obje
 
 def _text(rng: random.Random, old: str, values: list[Any]) -> str:
     at = rng.randrange(len(old) + 1)
+    texts = [text for v in values for p in _leaves(v, []) if isinstance(text := _at(v, p), str)]
     return rng.choice((
-        lambda: rng.choice([text for v in values for p in _leaves(v, []) if isinstance(text := _at(v, p), str)] or [""]),
+        lambda: rng.choice(texts or [""]),
         lambda: old[:at] + rng.choice(_SIGNS) + old[at + 1 :], lambda: old[:at] + old[at + 1 :],
     ))()  # fmt: skip
 
