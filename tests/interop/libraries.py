@@ -25,20 +25,16 @@ def required(name: str) -> Any:
 def numba_module(name: str) -> Any:
     """Return a module of Numba; skip the test where Numba is not installed, or refuses the NumPy that is.
 
-    A release of Numba that is older than NumPy 2.5 asks NumPy for functions that are gone: while it is imported, NumPy
-    has those that were other names.
+    A release of Numba that is older than NumPy 2.5 asks NumPy for functions that are gone, some of them only when it
+    compiles: NumPy has those again that were other names.
     """
-    gone = [(old, new) for old, new in (("row_stack", "vstack"), ("in1d", "isin"), ("trapz", "trapezoid"))
-            if not hasattr(np, old)]  # fmt: skip
-    for old, new in gone:
-        setattr(np, old, getattr(np, new))
+    for old, new in (("row_stack", "vstack"), ("in1d", "isin"), ("trapz", "trapezoid")):
+        if not hasattr(np, old):
+            setattr(np, old, getattr(np, new))
     try:
         return importlib.import_module(name)
     except (ImportError, AttributeError) as error:
         pytest.skip(f"Numba cannot be imported with NumPy {np.__version__}: {error}")
-    finally:
-        for old, _ in gone:
-            delattr(np, old)
 
 
 def matvec(dtype: type = F) -> pl.LoopKernel:

@@ -116,7 +116,7 @@ def _text(rng: random.Random, old: str, values: list[Any]) -> str:
 def used(value: object, targets: Sequence[pl.Target]) -> str:
     """Do with a value that was read what users do, and return what became of it."""
     if not isinstance(value, LoopKernel):
-        _ = repr(value), str(value), hash(value), pl.dumps(value)
+        _ = repr(value), str(value), pl.dumps(value), type(value).__module__ == "builtins" or hash(value)
         return "value"
     for target in targets:
         try:
@@ -140,7 +140,6 @@ def outcome(data: bytes, targets: Sequence[pl.Target]) -> str:
 def main(forms: Mapping[str, Callable[[], Any]], count: int, first: int) -> int:
     """Change *count* forms and print what became of them; return the number of those that ended otherwise."""
     texts, found, wrong = dict[str, str](), Counter[str](), 0
-    targets = (pl.CTarget(), pl.CudaTarget())
     for seed in range(first, first + count):
         rng = random.Random(seed)
         name = rng.choice([*forms])
@@ -149,7 +148,7 @@ def main(forms: Mapping[str, Callable[[], Any]], count: int, first: int) -> int:
         values = json.loads(texts[name])["values"]
         change(rng, values)
         try:
-            found[outcome(sealed(values), targets)] += 1
+            found[outcome(sealed(values), (pl.CudaTarget() if seed % 4 == 0 else pl.CTarget(),))] += 1
         except Exception as error:
             wrong += 1
             last = traceback.extract_tb(error.__traceback__)[-1]
