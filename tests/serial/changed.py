@@ -11,6 +11,7 @@ import hashlib
 import json
 import random
 import sys
+import time
 import traceback
 import warnings
 from collections import Counter
@@ -137,9 +138,10 @@ def outcome(data: bytes, targets: Sequence[pl.Target]) -> str:
         return used(value, targets)
 
 
-def main(forms: Mapping[str, Callable[[], Any]], count: int, first: int) -> int:
-    """Change *count* forms and print what became of them; return the number of those that ended otherwise."""
+def main(forms: Mapping[str, Callable[[], Any]], count: int, first: int, seconds: float = 1e9) -> int:
+    """Change *count* forms, or those of a time, and print what became of them; return how many ended otherwise."""
     texts, found, wrong = dict[str, str](), Counter[str](), 0
+    begin = time.perf_counter()
     for seed in range(first, first + count):
         rng = random.Random(seed)
         name = rng.choice([*forms])
@@ -153,8 +155,11 @@ def main(forms: Mapping[str, Callable[[], Any]], count: int, first: int) -> int:
             wrong += 1
             last = traceback.extract_tb(error.__traceback__)[-1]
             print(f"seed {seed}, {name}: {type(error).__name__}: {error} ({last.filename}:{last.lineno})"[:300])
-        if not (seed - first + 1) % 1000 or seed == first + count - 1:
+        is_last = seed == first + count - 1 or time.perf_counter() - begin > seconds
+        if is_last or not (seed - first + 1) % 1000:
             print(seed - first + 1, "forms:", dict(found.most_common(12)), "otherwise:", wrong, flush=True)
+        if is_last:
+            break
     return wrong
 
 
@@ -164,5 +169,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m tests.serial.changed")
     parser.add_argument("--forms", type=int, default=20000)
     parser.add_argument("--first", type=int, default=0, metavar="SEED")
+    parser.add_argument("--seconds", type=float, default=1e9)
     given = parser.parse_args()
-    sys.exit(main(FORMS, given.forms, given.first) > 0)
+    sys.exit(main(FORMS, given.forms, given.first, given.seconds) > 0)
