@@ -15,7 +15,7 @@ from polyloop.edge.words import shown, spelt
 from polyloop.errors import Diagnostic, KernelError, unknown_name
 from polyloop.expr.functions import FUNCTIONS
 from polyloop.expr.names import check_identifier
-from polyloop.expr.nodes import Expression, Extreme, Lookup, Neutral, Operation, Reduction
+from polyloop.expr.nodes import Expression, Extreme, Lookup, Neutral, Operation, Reduction, function_name
 from polyloop.expr.operations import MODIFIERS, OPERATIONS, find_operation
 from polyloop.expr.parser import parse_expression
 from polyloop.expr.rewrite import accesses, calls, children, reductions
@@ -206,6 +206,6 @@ def _is_combination(expr: Expression, fields: Sequence[str]) -> bool:
         return expr.field in fields and isinstance(expr.aggregate, p.Variable) and expr.aggregate.name in ("a", "b")
     if isinstance(expr, p.Variable):
         return expr.name in ("a", "b")
-    if isinstance(expr, p.Call) and expr.function.name not in FUNCTIONS:
+    if isinstance(expr, p.Call) and function_name(expr) not in FUNCTIONS:
         return False
     return not isinstance(expr, Reduction | p.Subscript) and all(_is_combination(x, fields) for x in children(expr))

@@ -373,7 +373,8 @@ def test_results_are_read_by_dlpack_where_they_lie(name: str) -> None:
     with on_device("scaled", {"x": host}) as (arrays, _):
         z = run(x=arrays["x"], s=3).z
     given = [pl.as_dlpack(z), *([z] if hasattr(z, "__dlpack__") else [])]
-    pointer, found = int(z.gpudata), None
+    pointer = int(z.gpudata)
+    found: Any = None
     for lent in given:
         found = read(lent)
         assert where[name](found) == pointer

@@ -24,7 +24,7 @@ from polyloop.kernel.kernel import LoopKernel
 __all__ = ["change", "outcome", "sealed", "used"]
 
 Path = list[Any]
-_POOL: Final = (
+_POOL: Final[tuple[Any, ...]] = (
     0, 1, -1, 2, 7, 2**31, 2**70, True, False, None, "", "x", "i", "int", "n", "a", "\0", "é", "1", "{ [i] : i = 0 }",
     "insn", "float", "global", [0], [], {}, "(", "%",
 )  # fmt: skip
