@@ -193,6 +193,8 @@ _FAILURES: Final = (
     ValueError,
 )  # fmt: skip
 """Errors of parts that make no value: ours, and those of NumPy and ISL."""
+_OPEN: Final = frozenset({"not-proven", "out-of-time"})
+"""Codes of kernels that take more time, or more of ISL's steps, to be made again than there are."""
 
 
 def loads(data: Annotated[bytes, EXPLAINED]) -> Any:  # noqa: ANN401 - whatever was written
@@ -202,7 +204,8 @@ def loads(data: Annotated[bytes, EXPLAINED]) -> Any:  # noqa: ANN401 - whatever 
     ------
     SerialError
         ``bad-form``: the data is no form of ours, was cut off, or was changed; ``form-version``: another version of the
-        package wrote it.  It is a ``pickle.UnpicklingError``, too.
+        package wrote it; ``out-of-time``, ``not-proven``: a kernel in it takes longer to be made again, as it did to be
+        made.  It is a ``pickle.UnpicklingError``, too.
 
     Notes
     -----
@@ -218,6 +221,8 @@ def loads(data: Annotated[bytes, EXPLAINED]) -> Any:  # noqa: ANN401 - whatever 
         except SerialError:
             raise
         except _FAILURES as error:
+            if isinstance(error, PolyloopError) and not _OPEN.isdisjoint(error.codes):
+                raise SerialError("loads", error.kernel, error.found) from error
             _refuse(f"entry {number} is no part of a form: {error}")
     return made[-1]
 

@@ -91,6 +91,14 @@ def test_what_only_proofs_find_is_refused_where_it_is_asked() -> None:
             call(made)
 
 
+def test_a_kernel_that_took_long_to_make_takes_long_to_read() -> None:
+    data = pl.dumps(two())
+    with pytest.raises(pl.SerialError) as caught, pl.time_budget(1e-6):
+        pl.loads(data)
+    assert caught.value.codes == ("out-of-time",)
+    assert "pl.time_budget" in str(caught.value)
+
+
 def test_broken_invariants_of_what_was_read_are_its_own() -> None:
     def broken() -> None:
         raise AssertionError("of parts that do not fit")
