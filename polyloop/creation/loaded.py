@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import islpy as isl
+
 from polyloop.creation.create import complete_kernel
 from polyloop.dataflow.address_spaces import place
 from polyloop.errors import PolyloopError
@@ -35,7 +37,10 @@ def faults(kernel: LoopKernel) -> tuple[str, ...]:
     PolyloopError
         The program of the kernel is none that can be made.
     """
-    found = next(_faults(kernel), None)
+    try:
+        found = next(_faults(kernel), None)
+    except isl.Error as error:
+        found = str(error)
     return () if found is None else (found,)
 
 

@@ -11,13 +11,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+import islpy as isl
+
 from polyloop.errors import Diagnostic, PolyloopError, VerificationError
 from polyloop.kernel.kernel import LoopKernel
 
 __all__ = ["is_read", "mark_read", "of_what_was_read"]
 
 _READ: Final = "polyloop.proof.read"
-_FAULTS: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+_FAULTS: Final = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError, isl.Error,
+)  # fmt: skip
 """Errors of parts that do not fit each other: ours, and those of NumPy and ISL."""
 
 
