@@ -93,6 +93,11 @@ class Local:
     active: Mapping[int, isl.Set]
     packs: tuple[Pack, ...] = ()
 
+    def deciding(self, is_deep: bool) -> tuple[str, ...]:
+        """Return the loops of the host that decide at which coordinates the phase has instances."""
+        involved = {name for coordinates in self.active.values() for name in _involved(coordinates)}
+        return tuple(name for name in self.phase.hosts if is_deep or name in involved)
+
 
 def local_kernel(
     homes: Homes, phase: Phase, halos: Mapping[str, Halo], kept: Collection[str], names: Names, wish: str,
