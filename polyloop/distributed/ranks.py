@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -67,15 +68,16 @@ class RankProgram(Shown):
             ``rank-lost``.
         """
         own = {name: sizes[name] for name in self.analysis.homes.kernel.parameters if name in sizes}
-        common = {name: int(value) for name, value in own.items()
-                  if name not in self.own_sizes and isinstance(value, int | np.integer)}
-        if tuple(common.items()) not in self.agreed:
-            self._agree(common)
-            self.agreed.add(tuple(common.items()))
+        self._agree(self._common(own))
         key = tuple(own.items())
         if key not in self.plans:
             self.plans[key] = planned(self.analysis, self.mesh, own, overlap=self.overlap)
         return self.plans[key]
+
+    def _common(self, sizes: Mapping[str, Any]) -> dict[str, int]:
+        """Return the sizes that all ranks have in common."""
+        return {name: int(value) for name, value in sizes.items()
+                if name not in self.own_sizes and isinstance(value, int | np.integer)}
 
     @cached_property
     def own_sizes(self) -> frozenset[str]:
@@ -91,12 +93,22 @@ class RankProgram(Shown):
                             if domain.involves_dims(isl.dim_type.param, place, 1))
         return frozenset(names[True] - names[False])
 
-    def _agree(self, sizes: Mapping[str, int]) -> None:
-        """Compare this rank's program and sizes with those of all others."""
+    def _agree(self, sizes: Mapping[str, int], scalars: Mapping[str, str] | None = None) -> None:
+        """Compare this rank's program and sizes with those of all others, once; *scalars* in the first call with them.
+
+        Raises
+        ------
+        ArgumentError
+            ``ranks-disagree``.
+        """
+        key = (*sorted(sizes.items()), *([] if scalars is None else [("a call", 1)]))
+        if key in self.agreed:
+            return
         analysis = self.analysis
-        text = "\n".join([str(analysis.homes.kernel), str(analysis.division), str(analysis.deep)])
+        facts = (analysis.homes.kernel, analysis.division, analysis.deep, analysis.steps, self.overlap)
+        text = "\n".join(map(str, facts))
         mine = {"kernel": hashlib.sha256(text.encode()).hexdigest()[:16], "mesh": list(self.mesh),
-                "sizes": dict(sizes)}
+                "sizes": dict(sizes), "scalars": dict(scalars or {})}
         texts = self.engine.all_gather(json.dumps(mine, sort_keys=True))
         for rank, other in enumerate(json.loads(text) for text in texts):
             for word, value in mine.items():
@@ -104,8 +116,22 @@ class RankProgram(Shown):
                     found = Diagnostic(
                         "ranks-disagree", f"rank {self.engine.rank} and rank {rank} have another {word.rstrip('s')}",
                         (f"rank {self.engine.rank}: {value}", f"rank {rank}: {other[word]}"),
-                        ("call the same kernel with the same sizes on all ranks",))
+                        ("call the same kernel with the same sizes and scalars on all ranks",))
                     raise ArgumentError("distribute", analysis.source.name, [found])
+        self.agreed.add(key)
+
+    def _shown(self, scalars: Mapping[str, Any]) -> dict[str, str]:
+        """Return scalars that are no sizes as texts, of the type that the kernel gives them."""
+        found = {}
+        sizes = self.analysis.homes.kernel.parameters
+        for entry in self.analysis.source.arguments:
+            if isinstance(entry, ValueArg) and entry.name in scalars and entry.name not in sizes:
+                value = scalars[entry.name]
+                if entry.dtype is not None and isinstance(value, int | float | complex | np.generic):
+                    with suppress(TypeError, ValueError, OverflowError):  # the kernel refuses what does not fit
+                        value = entry.dtype.type(value)
+                found[entry.name] = str(value)
+        return found
 
     # -- parts of arrays
 
@@ -343,6 +369,7 @@ class RankProgram(Shown):
         windows, known, kept = self.memory.setdefault(key, ({}, {}, {}))
         back: dict[str, Callable[[], object]] = {}
         arrays, scalars = self._checked(plan, arguments, windows, back)
+        self._agree(self._common(sizes), self._shown(scalars))
         example = next((value for value in arrays.values()), None)
         for name in self.analysis.kept:
             if name not in kept:

@@ -77,3 +77,25 @@ def test_on_ranks(call: Callable[..., object], code: str) -> None:
     with pytest.raises(pl.PolyloopError) as err:
         pl.run_ranks(2, program, timeout=20)
     assert err.value.codes == (code,)
+
+
+@pytest.mark.parametrize(("changed", "word"), [
+    ({"c": 0.2}, "scalar"), ({"c": np.float64(0.1)}, None), ({"steps": 2}, "size"), ({"overlap": False}, "kernel"),
+    ({"deep": {"t": 2}}, "kernel"),
+])
+def test_ranks_compare_what_they_call(changed: dict[str, Any], word: str | None) -> None:
+    def program(engine: pl.Engine) -> None:
+        own = changed if engine.rank else {}
+        options = {name: value for name, value in own.items() if name in ("overlap", "deep")}
+        run = CASE.divided((2,), **options).compile(engine, pl.CTarget())
+        sizes = {**SIZES, **{name: value for name, value in own.items() if name in SIZES}}
+        arrays = {name: run.empty(name, **sizes) for name in "uv"}
+        run(**arrays, **sizes, c=own.get("c", 0.1))
+        run(c=float(engine.rank), **dict(reversed(sizes.items())), **arrays)  # later calls are a rank's own affair
+
+    if word is None:
+        pl.run_ranks(2, program, timeout=20)
+        return
+    with pytest.raises(pl.ArgumentError, match=f"have another {word}") as err:
+        pl.run_ranks(2, program, timeout=20)
+    assert err.value.codes == ("ranks-disagree",)
