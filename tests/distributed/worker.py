@@ -24,7 +24,7 @@ SHAPES = {1: (1, 1), 2: (2, 1), 3: (1, 3), 4: (2, 2)}
 
 def engine_of(kind: str, arguments: list[str]) -> pl.Engine:
     if kind == "mpi":
-        return pl.MpiEngine(timeout=20)
+        return pl.MpiEngine(timeout=4 if sys.argv[2] == "fail" else 20)
     store, rank, size = arguments
     dist: Any = import_module("torch.distributed")
     if kind == "nccl":
@@ -127,6 +127,17 @@ def lose(engine: pl.Engine) -> None:
         os._exit(0)
 
 
+def fail(engine: pl.Engine) -> None:
+    """Raise an error on the last rank between two calls, and what follows from it on the others."""
+    case = programs.heat_1d_mesh()
+    run = case.divided((engine.size,)).compile(engine, pl.CTarget())
+    parts = {name: run.scatter(name, value, **case.sizes) for name, value in case.inputs().items()}
+    run(**parts, **case.sizes, **case.scalars)
+    if engine.rank == engine.size - 1:
+        raise ValueError("of this rank")
+    run(**parts, **case.sizes, **case.scalars)
+
+
 def disagree(engine: pl.Engine) -> None:
     """Call with other sizes on the last rank."""
     case = programs.heat_1d_mesh(n=9 + engine.rank)
@@ -147,7 +158,7 @@ def main() -> None:
             check(make(), (engine.size,), engine)
         print("equal")
     else:
-        {"tensors": tensors, "lost": lose, "disagree": disagree}[what](engine)
+        {"tensors": tensors, "lost": lose, "fail": fail, "disagree": disagree}[what](engine)
         print("done")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from time import monotonic, sleep
@@ -26,7 +27,8 @@ class MpiEngine(Ranked):
     communicator
         By default a copy of ``MPI.COMM_WORLD``, whose messages meet no others.
     timeout
-        Time after which a rank gives up to wait for another one [s].
+        Time after which a rank gives up to wait for another one [s].  A process that gave up ends all ranks when it
+        ends: what MPI does at the end would wait for the lost one for ever.
 
     Raises
     ------
@@ -43,6 +45,7 @@ class MpiEngine(Ranked):
             raise CommunicationError("distribute", None, [found]) from error
         self._comm = (self._mpi.COMM_WORLD if communicator is None else communicator).Dup()
         self._timeout = timeout
+        self._is_ending = False
         self.rank = int(self._comm.Get_rank())
         self.size = int(self._comm.Get_size())
         self._groups: dict[Group, Any] = {tuple(range(self.size)): self._comm}
@@ -94,6 +97,9 @@ class MpiEngine(Ranked):
             if monotonic() > end:
                 for request in requests:
                     request.Cancel()
+                if not self._is_ending:
+                    self._is_ending = True
+                    atexit.register(self._comm.Abort, 1)
                 lost(self.rank, doing, f"nothing came for {self._timeout:g} s")
 
 
