@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from polyloop.distributed.arrivals import Arrivals
 from polyloop.distributed.engines.engine import Engine
 from polyloop.distributed.fields import Field, Storage
 from polyloop.distributed.filled import ready
@@ -78,6 +79,7 @@ class Execution:
         self.gathers: dict[int, Gather | None] = {}
         self.written = {entry.array for local in self.plan.locals for entry in local.fields if entry.is_written}
         self.begun: dict[int, Callable[[], None]] = {}
+        self.arrivals = Arrivals(self.plan, self.position)
         self.filled: dict[tuple[int, int], tuple[Message, _Array]] = {}
         self.current: dict[tuple[int, str], tuple[_Array, tuple[int, ...]]] = {}
 
@@ -173,7 +175,7 @@ class Execution:
             buffer, unpack = self.landing(place, first, messages)
             receives.append((peer, buffer))
             if unpack is not None:
-                unpacks.append(unpack)
+                unpacks.append(self.arrivals.later(exchange, messages, buffer, unpack))
         wait = self.engine.start(sends, receives)
 
         kept = [sends, receives]  # buffers live until the messages have gone
@@ -355,6 +357,7 @@ class Execution:
         waits = [self.receiving(exchange, hosts) for exchange in node.during]
         if box is None:
             _ = [wait() for wait in waits]
+            self.arrivals.unpack()
             return
         written = {entry.array for entry in local.fields if entry.is_written}
         self.filled = {key: found for key, found in self.filled.items() if found[0].array not in written}
@@ -368,8 +371,9 @@ class Execution:
                 wait()
             for strip in parts.outer:
                 self.launch(local, strip, hosts)
-        for place in range(len(local.packs)):
-            if (found := self.ready(local, place)) is not None:
+        self.arrivals.unpack()
+        for place, pack in enumerate(local.packs):
+            if not pack.is_received and (found := self.ready(local, place)) is not None:
                 self.filled[found[0].number, found[1].target] = found[1], self.send_buffer(local, place)
 
     def ready(self, local: Local, place: int) -> tuple[Exchange, Message] | None:
@@ -416,6 +420,7 @@ class Execution:
         extents = {*local.extents.values(), *(name for pack in local.packs for name in pack.extents)}
         self.compiled[local.phase.number](
             **{name: value for name, value in values.items() if name in known and name not in extents})
+        self.arrivals.clear()  # the kernel has unpacked it
 
     def values(self, local: Local, box: Box, hosts: _Hosts, *, is_inspected: bool = False) -> dict[str, Any]:
         """Return the arguments of a call of the kernel of a phase; windows are not there yet for its inspector."""
@@ -424,12 +429,9 @@ class Execution:
             values[self.names.low[axis]] = low
             values[self.names.count[axis]] = high - low
             values[self.names.at[axis]] = low - self.plan.regions.block(self.position, axis)[0]
-        for number, pack in enumerate(() if is_inspected else local.packs):
-            values[pack.name] = self.send_buffer(local, number)
-            found = self.ready(local, number)
-            first = _starts(self.plan.regions.stored(self.position, pack.array))
-            starts = first if found is None else _starts(found[1].box)
-            values |= {name: low - start for name, low, start in zip(pack.starts, starts, first, strict=True)}
+        if not is_inspected:
+            values |= {**self.packing(local), **self.arrivals.values(
+                local, lambda array, shape: empty_like(self.arrays[array], shape, self.dtype(array)))}
         for entry in local.fields:
             if entry.storage is Storage.WINDOW and is_inspected:
                 continue
@@ -444,6 +446,18 @@ class Execution:
                      if name in local.phase.instructions and combined.is_update and combined.array == entry.array]
             if updates and entry.storage is Storage.SHARE:
                 values[entry.name] = self.share(entry.array, updates[0].operation)
+        return values
+
+    def packing(self, local: Local) -> dict[str, Any]:
+        """Return the send buffers of a kernel, and where their boxes begin in the rank's parts."""
+        values: dict[str, Any] = {}
+        for number, pack in enumerate(local.packs):
+            if not pack.is_received:
+                values[pack.name] = self.send_buffer(local, number)
+                found = self.ready(local, number)
+                first = _starts(self.plan.regions.stored(self.position, pack.array))
+                starts = first if found is None else _starts(found[1].box)
+                values |= {name: low - start for name, low, start in zip(pack.starts, starts, first, strict=True)}
         return values
 
     # -- reductions over the mesh

@@ -82,7 +82,7 @@ class Local:
         Axis of the mesh -> the coordinates at which the phase has instances, as a set over loops of the host; boxes of
         calls lie in them.  Axes are missing along which instructions run that every rank has, even in an empty box.
     packs
-        Send buffers that the kernel fills.
+        Buffers of messages that the kernel fills or empties.
     """
 
     phase: Phase
@@ -227,8 +227,9 @@ class _Localizing:
             shape = tuple(p.Variable(self.extents[entry.name, place]) if (entry.name, place) in self.extents else extent
                           for place, extent in enumerate(old.shape or (1,)))
             order = old.order if isinstance(old, ArrayArg) else "C"
-            yield ArrayArg(entry.name, old.dtype, shape, order=order, is_input=True, is_output=entry.is_written,
-                           dim_names=old.dim_names if old.shape else None)
+            is_unpacked = any(pack.is_received and pack.array == entry.name for pack in self.packs)
+            yield ArrayArg(entry.name, old.dtype, shape, order=order, is_input=True,
+                           is_output=entry.is_written or is_unpacked, dim_names=old.dim_names if old.shape else None)
 
     def temporary(self, old: TemporaryVariable) -> TemporaryVariable:
         """Return a temporary of the phase alone: one in blocks has elements for the box that a call computes."""
@@ -393,8 +394,15 @@ class _Localizing:
         """Yield rows for the boxes that are packed: each lies in the rank's part."""
         shapes = {entry.name: entry.shape or () for entry in self.arrays()}
         for pack in self.packs:
-            for start, extent, length in zip(pack.starts, pack.extents, shapes[pack.array], strict=True):
+            for place, (start, extent, length) in enumerate(
+                zip(pack.starts, pack.extents, shapes[pack.array], strict=True)
+            ):
                 first, limit = Affine.variable(start), affine_of(length)
+                if place == pack.face and limit is not None:  # behind the face of the block
+                    below, above = self.halos[pack.array][place]
+                    end = Affine.variable(extent).add(Affine((), -below)) if pack.side < 0 else limit.scale(-1).add(
+                        Affine((), above))
+                    yield Row(first.add(end), True)
                 yield Row(first)
                 yield Row(Affine.variable(extent))
                 if limit is not None:
