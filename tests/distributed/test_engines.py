@@ -97,6 +97,17 @@ def test_all_programs_run_on_gpus_through_nccl(size: int, tmp_path: Path) -> Non
     assert gloo("all", size, tmp_path, "nccl") == ["equal"] * size
 
 
+@needs_torch
+@pytest.mark.gpu
+def test_a_gpu_whose_rank_ends_is_an_error_of_its_neighbour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch: Any = import_module("torch")
+    if torch.cuda.device_count() < 2:
+        pytest.skip(f"{torch.cuda.device_count()} GPUs are here")
+    monkeypatch.setitem(ENVIRONMENT, "TORCH_NCCL_BLOCKING_WAIT", "1")
+    first, _ = gloo("lost", 2, tmp_path, "nccl")
+    assert first == "rank-lost"
+
+
 @needs_mpi
 @pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(3, marks=pytest.mark.slow),
                                   pytest.param(4, marks=pytest.mark.slow)])

@@ -110,12 +110,19 @@ def dtensors(engine: pl.Engine) -> None:
                      "mesh": "mesh-mismatch"}
 
 
+def called(engine: pl.Engine) -> tuple[Case, pl.RankProgram, dict[str, Any]]:
+    """Call a program once, and return it with its parts."""
+    case, on_gpu = programs.heat_1d_mesh(), sys.argv[1] == "nccl"
+    run = case.divided((engine.size,)).compile(engine, pl.CudaTarget() if on_gpu else pl.CTarget())
+    parts = {name: run.scatter(name, _tensor_on_gpu(value) if on_gpu else value, **case.sizes)
+             for name, value in case.inputs().items()}
+    run(**parts, **case.sizes, **case.scalars)
+    return case, run, parts
+
+
 def lose(engine: pl.Engine) -> None:
     """End the last rank between two calls."""
-    case = programs.heat_1d_mesh()
-    run = case.divided((engine.size,)).compile(engine, pl.CTarget())
-    parts = {name: run.scatter(name, value, **case.sizes) for name, value in case.inputs().items()}
-    run(**parts, **case.sizes, **case.scalars)
+    case, run, parts = called(engine)
     if engine.rank == engine.size - 1:
         sys.stdout.flush()
         os._exit(0)
@@ -129,10 +136,7 @@ def lose(engine: pl.Engine) -> None:
 
 def fail(engine: pl.Engine) -> None:
     """Raise an error on the last rank between two calls, and what follows from it on the others."""
-    case = programs.heat_1d_mesh()
-    run = case.divided((engine.size,)).compile(engine, pl.CTarget())
-    parts = {name: run.scatter(name, value, **case.sizes) for name, value in case.inputs().items()}
-    run(**parts, **case.sizes, **case.scalars)
+    case, run, parts = called(engine)
     if engine.rank == engine.size - 1:
         raise ValueError("of this rank")
     run(**parts, **case.sizes, **case.scalars)
