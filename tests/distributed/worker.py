@@ -30,7 +30,7 @@ def engine_of(kind: str, arguments: list[str]) -> pl.Engine:
     if kind == "nccl":
         import_module("torch").cuda.set_device(int(rank))
     dist.init_process_group(kind, init_method=f"file://{store}", rank=int(rank), world_size=int(size),
-                            timeout=timedelta(seconds=20 if "lost" not in store else 5))
+                            timeout=timedelta(seconds=5 if "lost" in store and kind == "gloo" else 20))
     return pl.TorchEngine()
 
 
