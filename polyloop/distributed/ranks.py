@@ -17,6 +17,7 @@ from polyloop.display import Shown
 from polyloop.distributed.analysis import Analysis
 from polyloop.distributed.dtensors import as_dtensor, is_dtensor, part_of
 from polyloop.distributed.engines.engine import Engine
+from polyloop.distributed.engines.mpiengine import of_mpi
 from polyloop.distributed.execute import Execution, empty_like, flat, slices
 from polyloop.distributed.plan import Plan
 from polyloop.distributed.planning import planned
@@ -346,7 +347,8 @@ class RankProgram(Shown):
             For an array in blocks, the rank's part with its halo, as :meth:`scatter` and :meth:`empty` make it; other
             arrays whole; all sizes and scalars.  A ``torch.distributed.tensor.DTensor`` with placements as the array is
             divided stands for the part: its local tensor is used as it is, if it has no halo or :meth:`dtensor` made
-            it, and copied into a part and back else.
+            it, and copied into a part and back else.  So do memory that MPI has allocated and what mpi4py takes as a
+            message, ``[array, MPI.DOUBLE]``, with as many elements as the part.
 
         Returns
         -------
@@ -404,6 +406,8 @@ class RankProgram(Shown):
             if is_dtensor(value):
                 arrays[name], bring = part_of(plan.regions, self.position, name, value, buffers)
                 back |= {} if bring is None else {name: bring}
+            else:
+                arrays[name] = of_mpi(plan.regions.stored(self.position, name), self._dtype(name), value)
             self._shaped(plan.regions, name, arrays[name])
             entry = declared[name]
             is_written = isinstance(entry, ArrayArg) and entry.is_output
