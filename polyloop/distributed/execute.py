@@ -9,10 +9,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from polyloop.distributed.arrivals import Arrivals
 from polyloop.distributed.engines.engine import Engine
 from polyloop.distributed.fields import Field, Storage
-from polyloop.distributed.filled import ready
+from polyloop.distributed.filled import Arrivals, ready
 from polyloop.distributed.inspector import Gather, inspector_of, lists_of, moved
 from polyloop.distributed.local import Local, Names
 from polyloop.distributed.plan import Combine, Exchange, Message, Node, Plan, Repeat, Run, Send

@@ -11,9 +11,8 @@ import pytest
 
 import polyloop as pl
 from benchmarks.ranks import on_gpu
-from polyloop.distributed.arrivals import Arrivals
 from polyloop.distributed.execute import Execution
-from polyloop.distributed.filled import ready
+from polyloop.distributed.filled import Arrivals, ready
 from polyloop.runtime.nvrtc import compile_cuda
 from tests.distributed import programs
 from tests.distributed.programs import Case, compare
