@@ -29,7 +29,7 @@ from polyloop.library.matmul import schedules
 from polyloop.library.tensor_cores import on_groups_of_warps, stored_by_boxes
 
 F = np.float32
-_PANEL: Final = 2048
+_PANEL: Final = 4096
 
 Transformation: TypeAlias = Callable[[pl.LoopKernel], pl.LoopKernel]
 
@@ -395,7 +395,7 @@ def measurements(options: argparse.Namespace) -> dict[str, Measurement]:
     """Return the programs at the sizes of the options."""
     n, rows, matrix, steps = options.points, options.rows, options.matrix, options.steps
     width = 16 if options.small else options.columns
-    sweeps = (1 if options.small else 50) * steps  # in each call the inspector takes as long as hundreds of iterations
+    sweeps = (1 if options.small else 50) * steps
     return {
         "heat": Measurement(divided, _check_heat, _heat_data,
                             lambda ranks: {"m": n * ranks, "n": n, "steps": steps}, {}, 2 * steps, is_weak=True),
@@ -421,7 +421,7 @@ def report(name: str, job: Measurement, engine: pl.Engine, machine: Machine, opt
     def by_itself(one: pl.Engine) -> float:
         if machine.on_gpu:
             machine.torch.cuda.set_device(place)  # of this thread
-        alone = job.make(1, **ways[0]).compile(one, machine.target)
+        alone = job.make(1, **ways[0]).compile(one, machine.target, once=True)
         return measured(alone, machine, job.data, job.sizes(1), options.repeats, job.more)
 
     (single,) = pl.run_ranks(1, by_itself)
@@ -430,7 +430,7 @@ def report(name: str, job: Measurement, engine: pl.Engine, machine: Machine, opt
     for way in ways:
         if machine.on_gpu:
             machine.torch.cuda.empty_cache()
-        run = job.make(engine.size, **way).compile(engine, machine.target)
+        run = job.make(engine.size, **way).compile(engine, machine.target, once=True)
         time = measured(run, machine, job.data, job.sizes(engine.size), options.repeats, job.more)
         times = [float(text) for text in engine.all_gather(repr(time))]
         if engine.rank == 0:

@@ -149,7 +149,7 @@ class DistributedKernel(Shown):
         return explained(self.analysis, self.kernels, chosen or (), dict(sizes or {}), (device, link or Link()),
                          overlap=self.overlap)
 
-    def compile(self, engine: Engine, target: Target | None = None) -> RankProgram:
+    def compile(self, engine: Engine, target: Target | None = None, *, once: bool = False) -> RankProgram:
         """Compile the kernels for a rank.
 
         Parameters
@@ -159,6 +159,9 @@ class DistributedKernel(Shown):
             :func:`polyloop.run_ranks` passes.
         target
             As for :func:`polyloop.compile`.
+        once
+            Whether inspectors run in the first call with some sizes alone: what arrays select stays as it is then, on
+            all ranks.
 
         Raises
         ------
@@ -180,7 +183,7 @@ class DistributedKernel(Shown):
             raise ArgumentError("compile", self.analysis.source.name, [found])
         compiled = {local.phase.number: compile_kernel(self.kernels[local.kernel.name], target)
                     for local in self.analysis.locals}
-        return RankProgram(self.analysis, mesh, self.overlap, engine, compiled)
+        return RankProgram(self.analysis, mesh, self.overlap, engine, compiled, once=once)
 
 
 def distribute(

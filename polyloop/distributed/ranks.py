@@ -37,6 +37,8 @@ class RankProgram(Shown):
     ----------
     sent
         Number of bytes that this rank has sent in messages.
+    once
+        Whether inspectors run in the first call with some sizes alone.
     """
 
     analysis: Analysis
@@ -49,9 +51,15 @@ class RankProgram(Shown):
     agreed: set[tuple[tuple[str, int], ...]] = field(default_factory=set)
     memory: dict[tuple[tuple[str, int], ...], tuple[dict[Any, Any], dict[Any, Any], dict[str, Any]]] = field(
         default_factory=dict)
+    once: bool = False
 
     def __repr__(self) -> str:
         return f"<RankProgram '{self.analysis.source.name}': rank {self.engine.rank} of {self.engine.size}>"
+
+    @cached_property
+    def lists(self) -> dict[tuple[tuple[str, int], ...], dict[int, Any]]:
+        """Sizes that ranks have in common -> what inspectors have found for them, where they run once."""
+        return {}
 
     @cached_property
     def position(self) -> Coordinates:
@@ -106,7 +114,7 @@ class RankProgram(Shown):
         if key in self.agreed:
             return
         analysis = self.analysis
-        facts = (analysis.homes.kernel, analysis.division, analysis.deep, analysis.steps, self.overlap)
+        facts = (analysis.homes.kernel, analysis.division, analysis.deep, analysis.steps, self.overlap, self.once)
         text = "\n".join(map(str, facts))
         mine = {"kernel": hashlib.sha256(text.encode()).hexdigest()[:16], "mesh": list(self.mesh),
                 "sizes": dict(sizes), "scalars": dict(scalars or {})}
@@ -379,6 +387,8 @@ class RankProgram(Shown):
                 kept[name] = empty_like(example, tuple(high - low for low, high in box), self._dtype(name))
         work = Execution(plan, self.analysis.names, self.engine, self.position, self.compiled,
                          {**arrays, **kept}, scalars, windows, known)
+        if self.once:
+            work.gathers = self.lists.setdefault(tuple(sorted(self._common(sizes).items())), {})
         work.run(plan.nodes, {})
         self.sent += work.sent
         written = {entry.name for entry in kernel.arguments if isinstance(entry, ArrayArg) and entry.is_output}
