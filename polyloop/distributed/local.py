@@ -196,6 +196,9 @@ class _Localizing:
         for array in arrays:
             used |= frozenset(name for extent in (array.shape or ()) for name in variables(extent))
         used |= frozenset(name for domain in sets for name in _involved(domain))
+        own = tuple(name for name in self.parameters if name in used)
+        assumptions = self.assumptions(own)
+        used -= self.idle(instructions, align(assumptions, parameter_space((*own, *self.bounds))))
         scalars: list[Argument] = [entry for entry in program.arguments
                                    if isinstance(entry, ValueArg) and entry.name in used]
         known = {entry.name for entry in scalars}
@@ -204,7 +207,7 @@ class _Localizing:
         temporaries = {name: self.temporary(entry) for name, entry in program.temporaries.items()
                        if name in used and name not in self.kept}
         kernel = LoopKernel(
-            name=wish, parameters=own, assumptions=self.assumptions(own),
+            name=wish, parameters=own, assumptions=over_parameters(assumptions, parameter_space(own)).coalesce(),
             domains=(), instructions=instructions, arguments=(*arrays, *scalars),
             temporaries=temporaries, fixed=program.fixed, foreign=program.foreign, index_dtype=program.index_dtype,
             silenced_warnings=("*",), preambles=program.preambles, target=program.target, fast=program.fast,
@@ -214,6 +217,13 @@ class _Localizing:
         kernel = replace(kernel, domains=tuple(iname_domains(kernel.instructions)))
         return Local(self.phase, complete_kernel(kernel, None), self.fields, self.extents, self.origins,
                      self.active, self.packs)
+
+    def idle(self, instructions: Sequence[Instruction], known: isl.Set) -> frozenset[str]:
+        """Return the loops of the host with which nothing in the kernel changes: it has no parameters for them."""
+        written = frozenset[str]().union(*map(_names, instructions))
+        left = {name for entry in instructions for domain in (entry.domain, *(term.domain for term in entry.terms))
+                for name in _involved(over_parameters(domain, known).gist_params(known).coalesce())}
+        return frozenset(self.phase.hosts) - written - left
 
     # -- arrays
 

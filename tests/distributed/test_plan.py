@@ -479,7 +479,7 @@ def test_the_time_model_adds_what_is_not_hidden() -> None:
     found = divided.explain(None, link, "H100", n=1 << 20, steps=3)
     assert found.bytes == 3 * 6 * 8
     assert found.seconds == found.hidden == 3 * (2*1.0 + 16/16)  # two neighbours in the middle, 8 bytes of each
-    sizes = {"n": 1 << 20, "steps": 3, "t": 0, "lo0": 1 << 18, "n0": 1 << 18, "at0": 0, "u_n0": (1 << 18) + 2,
+    sizes = {"n": 1 << 20, "steps": 3, "lo0": 1 << 18, "n0": 1 << 18, "at0": 0, "u_n0": (1 << 18) + 2,
              "v_n0": 1 << 18}
     one, two = (pl.explain(knl, sizes, "H100").seconds for knl in divided.kernels.values())
     assert found.computing == pytest.approx(3 * (one + two))
@@ -487,6 +487,14 @@ def test_the_time_model_adds_what_is_not_hidden() -> None:
     assert "computation: " in str(found)
     quick = divided.explain(None, pl.Link(1e-9, 1e15), "H100", n=1 << 20, steps=3)
     assert quick.total == quick.computing
+
+
+def test_a_kernel_has_no_parameter_for_a_loop_around_that_changes_nothing_in_it() -> None:
+    """Its calls in all iterations have the same arguments, and are checked once."""
+    same, other = programs.heat(), programs.history()
+    kernels = same.divided((2, 2)).kernels.values()
+    assert all("t" not in {entry.name for entry in knl.arguments} for knl in kernels)
+    assert all("t" in {entry.name for entry in knl.arguments} for knl in other.divided((2,)).kernels.values())
 
 
 def test_messages_arrive_in_the_order_in_which_exchanges_began() -> None:
