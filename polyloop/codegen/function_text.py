@@ -32,6 +32,7 @@ from polyloop.codegen.tree.parallel import (
     in_vectors,
     shared_by_threads,
 )
+from polyloop.codegen.tree.team import in_one_team
 from polyloop.codegen.unit import Unit
 from polyloop.errors import CodegenError, Diagnostic
 from polyloop.expr.nodes import array_name, targets_of
@@ -101,7 +102,10 @@ def host_text(functions: Sequence[Function], unit: Unit) -> str:
     if unit.language.is_parallel:
         _look_at_blocks(functions, unit)
     bodies = [(function, _asked(function, _body(function, unit))) for function in functions]
-    text = print_block(_program(bodies, 0, is_only=len(functions) == 1), named=_named(launches, unit))
+    program = _program(bodies, 0, is_only=len(functions) == 1)
+    team = unit.language.loops.team
+    program = program if team is None else in_one_team(program, team)
+    text = print_block(program, named=_named(launches, unit))
     parameters, lines = _signature(unit.inputs.arguments, launches, functions[0], unit, _words(text))
     lines += text
     head = f"{unit.language.syntax.function} {unit.schedule.name}({parameters or 'void'})"

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Final, TypeVar
 
 from polyloop.codegen.device.entries import Entry, Threads, lacking
+from polyloop.codegen.tree.team import Team
 from polyloop.errors import CodegenError
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.limits import DeviceLimits
@@ -123,6 +124,8 @@ class LoopStyle:
     blocks
         Pragma by which the threads of a processor share the iterations of a loop over blocks; empty if one executes
         them all.
+    team
+        Directives by which one team of threads executes several such loops; None if each has a team of its own.
     line
         Directive that names the ``{line}`` and ``{file}`` of the user's of the text that follows; empty if none is
         wanted.
@@ -134,6 +137,7 @@ class LoopStyle:
     full_blocks: bool = True
     lanes: str = ""
     blocks: str = ""
+    team: Team | None = None
     line: str = ""
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from polyloop.codegen.device.entries import Atomics, Stores, Word
 from polyloop.codegen.language import Constants, Definition, Functions, Language, LoopStyle, Syntax
+from polyloop.codegen.tree.team import Team
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.target.base import Target
 from polyloop.target.mathtable import C_FUNCTIONS, bit_definitions, c_definitions
@@ -129,10 +130,18 @@ _STORES: Final = Stores(
 )
 """Intel Intrinsics Guide, "Store" with the word "stream"; such stores of a thread are seen in order after a fence."""
 
+_TEAM: Final = Team(
+    whole="#pragma omp parallel",
+    share="#pragma omp for",
+    alone="#pragma omp single",
+    meet="#pragma omp barrier",
+    unmet="nowait",
+)
+
 OPENMP_LANGUAGE: Final = replace(
     C_LANGUAGE,
     definitions={**C_LANGUAGE.definitions, "store_past_caches": Definition(_LINES)},
-    loops=replace(C_LANGUAGE.loops, lanes="#pragma omp simd", blocks="#pragma omp parallel for"),
+    loops=replace(C_LANGUAGE.loops, lanes="#pragma omp simd", blocks=_TEAM.launch, team=_TEAM),
     device=(
         Atomics(
             native={},
