@@ -149,7 +149,22 @@ def _in_vectors(node: Node, pragma: str, held: Collection[str]) -> Node:
         (target,) = (one.target for one in walk(node.body) if isinstance(one, Assign))
         if _reads_memory(node) or _array(target) in held:
             return replace(node, pragma=pragma)
+    if isinstance(node, For) and not node.axis and not node.pragma and _is_independent(node):
+        return replace(node, pragma=pragma)
     return with_blocks(node, lambda inner: tuple([_in_vectors(one, pragma, held) for one in inner]))
+
+
+def _is_independent(loop: For) -> bool:
+    """Return whether *loop* sets neighbours of an array of the caller's that it reads nothing of.
+
+    Arrays that are written overlap no other array.  The compiler does not see this where a team of threads executes
+    the loop, and would compare addresses ahead of each one.
+    """
+    if any(isinstance(node, If) for node in loop.body) or not (_sets_elements(loop) and _has_neighbours(loop)):
+        return False
+    (node,) = (node for node in walk(loop.body) if isinstance(node, Assign))
+    read = {_array(part) for part in nodes(node.value) if isinstance(part, Subscript)}
+    return not node.target.temporaries and _array(node.target) not in read
 
 
 def _may_be_vector(loop: For) -> bool:
