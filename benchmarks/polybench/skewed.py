@@ -1,8 +1,8 @@
 """C by hand with tiles in time: parallelograms that threads take along a front, as Pluto divides such loops.
 
 A tile has ``STEPS`` steps of time and ``ROWS`` rows of the outermost axis of space, which is skewed by the distance of
-the dependences, so that a tile needs nothing of those behind it.  Tiles of one front are independent.  Source: Bondhugula
-et al., "A practical automatic polyhedral parallelizer and locality optimizer", PLDI 2008,
+the dependences, so that a tile needs nothing of those behind it.  Tiles of one front are independent.  Source:
+Bondhugula et al., "A practical automatic polyhedral parallelizer and locality optimizer", PLDI 2008,
 https://doi.org/10.1145/1375581.1375595.
 """
 

@@ -121,6 +121,8 @@ class LoopStyle:
         True if full blocks have code of their own, without tests.
     lanes
         Pragma of a loop that a vector unit executes; empty if the compiler finds such loops by itself.
+    called
+        Functions of C that a vector unit has no instruction for: they are called for each lane.
     blocks
         Pragma by which the threads of a processor share the iterations of a loop over blocks; empty if one executes
         them all.
@@ -136,6 +138,7 @@ class LoopStyle:
     unroll_by: str
     full_blocks: bool = True
     lanes: str = ""
+    called: frozenset[str] = frozenset()
     blocks: str = ""
     team: Team | None = None
     line: str = ""

@@ -138,10 +138,17 @@ _TEAM: Final = Team(
     unmet="nowait",
 )
 
+_CALLED_NAMES: Final = """
+cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh
+erf erfc tgamma lgamma atan2 pow fmod remainder hypot nextafter ldexp
+"""
+_CALLED: Final = frozenset(name + suffix for name in _CALLED_NAMES.split() for suffix in ("", "f"))
+"""GCC and Clang take those of a vector library only with ``-ffast-math`` or ``-fveclib``."""
+
 OPENMP_LANGUAGE: Final = replace(
     C_LANGUAGE,
     definitions={**C_LANGUAGE.definitions, "store_past_caches": Definition(_LINES)},
-    loops=replace(C_LANGUAGE.loops, lanes="#pragma omp simd", blocks=_TEAM.launch, team=_TEAM),
+    loops=replace(C_LANGUAGE.loops, lanes="#pragma omp simd", called=_CALLED, blocks=_TEAM.launch, team=_TEAM),
     device=(
         Atomics(
             native={},

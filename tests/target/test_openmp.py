@@ -392,3 +392,22 @@ def test_full_blocks_of_vectors_have_a_text_without_tests() -> None:
     for n in (1, 32, 70):
         a = rng.integers(-4, 5, (n, n)).astype(np.float32)
         np.testing.assert_array_equal(run(a=a).s, a.sum(0))
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("y[i] = exp(x[i])", "'expf' is called for one lane at a time"),
+        ("y[0] = y[0] + x[i] {atomic}", "an atomic update is of a single element"),
+        ("y[i] = sqrt(x[i])", ""),
+    ],
+    ids=["called", "atomic", "instruction"],
+)
+def test_lanes_that_are_no_vector_are_named(body: str, reason: str) -> None:
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", body, [pl.GlobalArg("x, y", np.float32, shape="n"), ...],
+                         assumptions="n >= 1")  # fmt: skip
+    knl = pl.split_iname(pl.split_iname(knl, "i", 64, outer_tag="g.0"), "i_inner", 16, inner_tag="vec")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = [one for one in pl.verify(knl, target=THREADS).remarks if one.code == "not-vectorized"]
+    assert [one.notes for one in found] == ([(reason,)] if reason else [])

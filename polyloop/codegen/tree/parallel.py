@@ -27,7 +27,15 @@ from polyloop.codegen.tree.c_ast import Assign, Block, Declare, For, If, Node, U
 from polyloop.codegen.tree.c_expr import Apply, Binary, Code, Literal, Name, Parentheses, Subscript, Unary, nodes
 from polyloop.frozen import replace
 
-__all__ = ["behind_pointers", "has_block_loop", "has_long_loop", "in_steps", "in_vectors", "shared_by_threads"]
+__all__ = [
+    "behind_pointers",
+    "has_block_loop",
+    "has_long_loop",
+    "in_steps",
+    "in_vectors",
+    "lane_by_lane",
+    "shared_by_threads",
+]
 
 _BLOCKS: Final = "g"
 _LANES: Final = "v"
@@ -152,6 +160,26 @@ def _in_vectors(node: Node, pragma: str, held: Collection[str]) -> Node:
     if isinstance(node, For) and not node.axis and not node.pragma and _is_independent(node):
         return replace(node, pragma=pragma)
     return with_blocks(node, lambda inner: tuple([_in_vectors(one, pragma, held) for one in inner]))
+
+
+def lane_by_lane(block: Block, called: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield the instructions in loops over lanes that are not executed on vectors, each with the reason.
+
+    *called* are functions that compute one number.
+    """
+    for loop in walk(block):
+        if not (isinstance(loop, For) and loop.axis == _LANES):
+            continue
+        for node in walk(loop.body):
+            if not isinstance(node, Assign) or not node.instruction:
+                continue
+            functions = [part.function for part in nodes(node.value) if isinstance(part, Apply)]
+            if node.pragma:
+                yield node.instruction, "an atomic update is of a single element"
+            elif not loop.pragma:
+                yield node.instruction, "its lanes do not set one element each"
+            elif once := [name for name in functions if name in called]:
+                yield node.instruction, f"'{once[0]}' is called for one lane at a time"
 
 
 def _is_independent(loop: For) -> bool:

@@ -45,7 +45,7 @@ __all__ = ["Team", "in_one_team"]
 
 _TWICE: Final = 2
 _OF_INDICES: Final = ("min_", "max_", "floordiv_", "floormod_")
-"""What functions of indices are called."""
+"""Beginnings of names of functions of indices."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,9 @@ def in_one_team(block: Block, team: Team) -> Block:
         return tuple([with_blocks(node, lambda inner: in_one_team(inner, team)) for node in block])
     members = _without_last_wait(members, team)
     (only, *others) = members
-    is_loop = not others and isinstance(only, For) and not only.pragma
-    whole = replace(only, pragma=team.whole) if is_loop else Group(members, team.whole)
+    whole: Node = Group(members, team.whole)
+    if not others and isinstance(only, For) and not only.pragma:
+        whole = replace(only, pragma=team.whole)
     return (*block[:first], whole, *block[end:])
 
 
@@ -110,7 +111,7 @@ def _teams(node: Node, team: Team) -> int:
 
 
 def _members(block: Block, behind: Sequence[Node], team: Team) -> Block | None:
-    """Return what all threads of a team execute for *block*; None if one would set a variable of the others'.
+    """Return *block* as all threads of a team execute it; None if one would set a variable of the others'.
 
     *behind* are statements that may use what *block* declares.
     """
@@ -135,7 +136,7 @@ def _members(block: Block, behind: Sequence[Node], team: Team) -> Block | None:
 
 
 def _shared(node: Node, team: Team) -> Block | None:
-    """Return what all threads execute for a statement that has launches."""
+    """Return a statement that has launches as all threads execute it; None if that cannot be."""
     match node:
         case For(pragma=pragma) if pragma.startswith(team.launch):
             return (replace(node, pragma=team.share + pragma.removeprefix(team.launch)),)
@@ -212,7 +213,7 @@ def _declared(block: Sequence[Node]) -> Iterator[str]:
 
 
 def _by_one(nodes: Sequence[Node], team: Team) -> Block:
-    """Return what one thread executes, as one statement."""
+    """Return *nodes* as one statement of one thread."""
     if all(isinstance(node, Comment) for node in nodes):
         return tuple(nodes)
     (only, *others) = nodes
