@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -10,10 +11,11 @@ import numpy as np
 
 import polyloop as pl
 
-__all__ = ["Arrays", "D", "Program", "arguments", "blocks", "in_fronts", "in_panels", "square"]
+__all__ = ["Arrays", "D", "Program", "arguments", "blocks", "few_threads", "in_fronts", "in_panels", "square"]
 
 Arrays: TypeAlias = Mapping[str, np.ndarray[Any, Any]]
 D: Final = np.float64
+_FEW: Final = 4
 LANES: Final = 8
 """Numbers of float64 in a register of AVX-512."""
 
@@ -72,6 +74,11 @@ def arguments(squares: str, vectors: str = "") -> list[Any]:
 def blocks(knl: pl.LoopKernel, iname: str, size: int) -> pl.LoopKernel:
     """Return *knl* with blocks of some iterations of a loop for threads."""
     return pl.split_iname(knl, iname, size, outer_tag="g.0")
+
+
+def few_threads() -> bool:
+    """Return whether the tiles of a front of :func:`in_fronts` are enough for the threads that there are."""
+    return int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1) <= _FEW
 
 
 def in_fronts(

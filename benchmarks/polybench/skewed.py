@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["SKEWED"]
+__all__ = ["skewed"]
 
 _FRONTS: Final = """
 static inline int least(int a, int b) { return a < b ? a : b; }
@@ -29,7 +29,7 @@ static inline int most(int a, int b) { return a > b ? a : b; }
     }
 """
 
-SKEWED: Final[Mapping[str, str]] = {
+_TEXTS: Final[Mapping[str, str]] = {
     "jacobi_1d": _FRONTS + """
 void jacobi_1d(double u[restrict N], double v[restrict N])
 {
@@ -117,3 +117,8 @@ void lu(double a[restrict N][N])
 }
 """,
 }  # fmt: skip
+
+
+def skewed(name: str, steps: int, rows: int) -> str:
+    """Return the text of a program with tiles of some steps of time and rows."""
+    return f"#define STEPS {steps}\n#define ROWS {rows}\n{_TEXTS[name]}"
