@@ -16,9 +16,9 @@ import pytest
 import polyloop as pl
 from examples import matmul_processor, prefix_sum_single_pass
 from polyloop.codegen.tree import c_expr as c
-from polyloop.codegen.tree.c_ast import Declare, For
+from polyloop.codegen.tree.c_ast import Assign, Declare, For
 from polyloop.codegen.tree.cprinter import print_block
-from polyloop.codegen.tree.parallel import behind_pointers, shared_by_threads
+from polyloop.codegen.tree.parallel import behind_pointers, in_vectors, shared_by_threads
 from polyloop.runtime.ccompile import find_compiler
 from polyloop.runtime.views import empty_numpy
 
@@ -411,3 +411,38 @@ def test_lanes_that_are_no_vector_are_named(body: str, reason: str) -> None:
         warnings.simplefilter("ignore")
         found = [one for one in pl.verify(knl, target=THREADS).remarks if one.code == "not-vectorized"]
     assert [one.notes for one in found] == ([(reason,)] if reason else [])
+
+
+def _loop(target: str, value: str, test: str = "k < n") -> For:
+    """Return ``for (int k = 0; test; ++k) x[target] = value``; names in brackets are subscripts."""
+
+    def code(text: str) -> c.Code:
+        name, bracket, index = text.rstrip("]").partition("[")
+        if not bracket:
+            return c.Name(text)
+        first, times, factor = index.partition("*")
+        inside = c.product(c.integer(int(first)), c.Name(factor)) if times else c.Name(first)
+        return c.Subscript(c.Name(name), inside)
+
+    first, *more = (c.binary(c.OPERATORS["<"], c.Name("k"), code(part[4:])) if part.startswith("k < ") else code(part)
+                    for part in test.split(" && "))  # fmt: skip
+    return For("int", "k", c.integer(0), c.binary(c.AND, first, *more) if more else first,
+               (Assign(code(target), "=", code(value), "copy"),))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("loop", "is_vector"),
+    [
+        (_loop("x[k]", "y[k]"), True),
+        (_loop("x[k]", "y[0*m]"), True),
+        (_loop("x[k]", "x[m]"), False),  # an element that the loop may set
+        (_loop("x[2*k]", "y[k]"), False),  # no neighbours
+        (_loop("x[m]", "y[k]"), False),  # one element
+        (_loop("x[k]", "y[k]", "k < n && goes"), False),  # no loop that OpenMP takes
+        (_loop("x[k]", "y[k]", "k < x[m]"), False),  # its end may be set
+    ],
+)
+def test_loops_that_set_neighbours_of_an_array_that_they_do_not_read_are_vectors(loop: For, is_vector: bool) -> None:
+    (found,) = in_vectors((loop,), "#pragma omp simd")
+    assert isinstance(found, For)
+    assert bool(found.pragma) == is_vector

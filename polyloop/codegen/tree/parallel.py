@@ -191,8 +191,15 @@ def _is_independent(loop: For) -> bool:
     if any(isinstance(node, If) for node in loop.body) or not (_sets_elements(loop) and _has_neighbours(loop)):
         return False
     (node,) = (node for node in walk(loop.body) if isinstance(node, Assign))
-    read = {_array(part) for part in nodes(node.value) if isinstance(part, Subscript)}
-    return not node.target.temporaries and _array(node.target) not in read
+    read = {_array(part) for code in (node.value, loop.test) for part in nodes(code) if isinstance(part, Subscript)}
+    return _is_counted(loop) and not node.target.temporaries and _array(node.target) not in read
+
+
+def _is_counted(loop: For) -> bool:
+    """Return whether the number of iterations is known ahead of the loop."""
+    test = loop.test
+    is_plain = isinstance(test, Binary) and len(test.rest) == 1 and test.rest[0][0].symbol in {"<", "<="}
+    return is_plain and isinstance(test, Binary) and test.first == Name(loop.var)
 
 
 def _may_be_vector(loop: For) -> bool:
