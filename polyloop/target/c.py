@@ -208,6 +208,9 @@ def CTarget(  # noqa: N802 - reads as the class that it is to users
         #pragma omp parallel for
         for (int bx = 0; bx < (n + 255) / 256; ++bx) {..}
 
+    Several launches, and loops of the host around them, have one team of threads, which wait for each other where a
+    launch ends; one of them executes what is no loop over blocks.
+
     Loops with the tag ``vec`` are written for the vector unit then (``#pragma omp simd``), as are those with the tag
     ``ilp`` whose iterations use neighbouring elements.  Where blocks have unequal work, as those of a triangle have, a
     thread takes the next one when it is done (``schedule(dynamic)``).
