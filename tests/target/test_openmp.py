@@ -413,6 +413,16 @@ def test_lanes_that_are_no_vector_are_named(body: str, reason: str) -> None:
     assert [one.notes for one in found] == ([(reason,)] if reason else [])
 
 
+def test_without_directives_lanes_are_loops_and_said_to_be() -> None:
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = 2*x[i]", [pl.GlobalArg("x, y", np.float32, shape="n"), ...])
+    knl = pl.split_iname(knl, "i", 16, inner_tag="vec")
+    (remark,) = pl.verify(knl, target=pl.CTarget()).remarks
+    assert (remark.code, "'i_inner'" in remark.message) == ("not-vectorized", True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert [one.code for one in pl.verify(knl, target=THREADS).remarks] == ["serial-launch"]
+
+
 def _loop(target: str, value: str, test: str = "k < n") -> For:
     """Return ``for (int k = 0; test; ++k) x[target] = value``; names in brackets are subscripts."""
 
