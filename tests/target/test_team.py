@@ -9,9 +9,10 @@ import pytest
 
 import polyloop as pl
 from polyloop.codegen.tree import c_expr as c
-from polyloop.codegen.tree.c_ast import Assign, Block, Declare, For, Node
+from polyloop.codegen.tree.c_ast import Assign, Block, Declare, For, Node, Verbatim
 from polyloop.codegen.tree.cprinter import print_block
 from polyloop.codegen.tree.team import in_one_team
+from polyloop.frozen import replace
 from polyloop.target.c import OPENMP_LANGUAGE
 
 THREADS = pl.CTarget(openmp=True)
@@ -153,6 +154,14 @@ def test_no_thread_uses_a_variable_that_another_one_declares(between: Block, is_
     text = "\n".join(print_block(in_one_team(block, TEAM)))
     assert ("#pragma omp single" in text) == (is_one and any(isinstance(node, Assign) for node in between))
     assert text.count("#pragma omp parallel") == (1 if is_one else 2)
+
+
+def test_text_with_a_team_of_its_own_is_in_no_other() -> None:
+    assert TEAM is not None
+    text = "#pragma omp parallel\nuse(x);"
+    block = (_shared(_set("x", "n")), Verbatim((), text, "", frozenset()), _shared(_set("z", "n")))
+    assert in_one_team(block, TEAM) == block
+    assert len(in_one_team((block[0], replace(block[1], text="use(x);"), block[2]), TEAM)) == 1
 
 
 def test_a_kernel_of_many_launches_is_that_of_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,9 @@ from polyloop.codegen.tree.c_ast import (
     Node,
     Sync,
     Union,
+    Verbatim,
     expressions_of,
+    walk,
     with_blocks,
 )
 from polyloop.codegen.tree.c_expr import TARGET, Apply, Binary, Code, Literal, Name, Parentheses, Unary, nodes
@@ -120,6 +122,8 @@ def _members(block: Block, behind: Sequence[Node], team: Team) -> Block | None:
     for place, node in enumerate(block):
         if _is_known_to_all(node) and node.names.isdisjoint(_declared(alone)):
             found.append(node)
+        elif _has_own_team(node, team):
+            return None
         elif not _teams(node, team):
             alone.append(node)
         else:
@@ -133,6 +137,11 @@ def _members(block: Block, behind: Sequence[Node], team: Team) -> Block | None:
     if not _is_closed(alone, behind):
         return None
     return (*found, *_by_one(alone, team))
+
+
+def _has_own_team(node: Node, team: Team) -> bool:
+    """Return whether C text of the user's has a team of threads, which inside of another one would be one thread."""
+    return any(isinstance(inner, Verbatim) and team.whole in inner.text for inner in walk((node,)))
 
 
 def _shared(node: Node, team: Team) -> Block | None:
