@@ -24,7 +24,7 @@ from typing import Final
 import islpy as isl
 
 from polyloop.edge.locks import OwnLock
-from polyloop.poly.collector import rare_collections
+from polyloop.edge.collector import rare_collections
 
 __all__ = [
     "ASIDE",
