@@ -133,19 +133,13 @@ _WITHOUT_COPIES: Final = frozenset({"50", "52", "53", "60", "61", "62", "70", "7
 
 
 _WAIT_FOR_BLOCKS: Final = """\
-static __device__ __forceinline__ void wait_for_blocks(unsigned int *grid_state)
+static __device__ __forceinline__ void wait_for_blocks(unsigned int *grid_state, unsigned int arrivals)
 {
     __syncthreads();  // all threads of this block have come
     if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {
-        const unsigned int rounds = *(volatile unsigned int *)(grid_state + 1);  // it grows when all have come
         __threadfence();
-        if (atomicAdd(grid_state, 1u) == gridDim.x - 1) {
-            *(volatile unsigned int *)grid_state = 0;
-            __threadfence();
-            atomicAdd(grid_state + 1, 1u);
-        } else {
-            while (*(volatile unsigned int *)(grid_state + 1) == rounds) {}
-        }
+        atomicAdd(grid_state, 1u);  // it grows from wait to wait, modulo 2**32
+        while ((int)(*(volatile unsigned int *)grid_state - arrivals) < 0) {}
         __threadfence();
     }
     __syncthreads();  // all blocks have come
