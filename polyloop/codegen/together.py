@@ -55,8 +55,8 @@ def together_text(functions: Sequence[Function], launches: Sequence[DeviceLaunch
     together, scope = unit.language.need(Together), functions[0].scope
     arguments = unit.inputs.arguments
     names = unit.names((*(a.name for a in arguments), *(launch.name for launch in launches)))
-    steps, launch, block, blocks, nx, ny, place, table, state, every = map(
-        names.fresh, ("step", "launch", "block", "blocks", "nx", "ny", "place", "list", "state", "awaited"))  # fmt: skip
+    steps, launch, block, blocks, nx, ny, place, table, state, every = map(names.fresh, (
+        "step", "launch", "block", "blocks", "nx", "ny", "place", "list", "state", "awaited"))  # fmt: skip
     parameters, types = [], [held_dtype(argument) for argument in arguments]
     for argument, dtype in zip(arguments, types, strict=True):
         assert dtype is not None, f"'{argument.name}' has no type"

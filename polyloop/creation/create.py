@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Final
 
 import islpy as isl
 import numpy as np
@@ -227,10 +227,17 @@ def create_kernel(
     if shapes := open_shapes(kernel, kernel_data):
         build = partial(build, shapes=shapes)
         kernel = build()
-    if preambles:
-        kernel = replace(kernel, preambles=tuple(sorted({(key, text) for key, text in preambles})))
+    codes = tuple(sorted({(key, text) for key, text in preambles}))
+    if codes:
+        kernel = replace(kernel, preambles=codes)
     patterns = (silenced_warnings,) if isinstance(silenced_warnings, str) else tuple(silenced_warnings)
-    kernel = complete_kernel(kernel, kernel_data)
+    try:
+        kernel = complete_kernel(kernel, kernel_data)
+    except KernelError as error:
+        if not kernel.barriers:
+            raise
+        build = _otherwise_divided(build, kernel_data, error)
+        kernel = complete_kernel(replace(build(), preambles=codes), kernel_data)
     if kernel.barriers:
         kernel = settled(kernel, lambda: complete_kernel(build(division=Division.NONE), kernel_data))
     if patterns or target is not None or precision == "fast":
@@ -241,6 +248,10 @@ def create_kernel(
         _raise_if(kernel, hidden_conflicts(place(kernel.reference.kernel)))
     warn("make_kernel", kernel.name, creation_warnings(kernel.reference.kernel), patterns)
     return kernel
+
+
+_MEANINGS: Final = frozenset({"crosses-barrier", "read-before-write"})
+"""Errors that another meaning of a barrier in a nest may not have."""
 
 
 def _otherwise_divided(
@@ -263,7 +274,7 @@ def _otherwise_divided(
     KernelError
         *error*, if no other meaning is a program.
     """
-    if "crosses-barrier" not in error.codes:
+    if not _MEANINGS.issuperset(error.codes):
         raise error
     for division in (Division.NONE, Division.OUTER):
         other = partial(build, division=division)

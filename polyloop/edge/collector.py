@@ -23,8 +23,8 @@ AT_ONCE: Final = 50_000
 def rare_collections() -> Iterator[None]:
     """Let the collector run after :data:`AT_ONCE` new objects inside of the ``with``.
 
-    It is left alone where it is off, or runs as rarely by itself; and so is a threshold that is set meanwhile.  A thread
-    that enters while another one is inside changes nothing, and leaves nothing behind.
+    It is left alone where it is off, or runs as rarely by itself; and so is a threshold that is set meanwhile.  A
+    thread that enters while another one is inside changes nothing, and leaves nothing behind.
     """
     before = gc.get_threshold()
     if not 0 < before[0] < AT_ONCE:

@@ -23,8 +23,8 @@ from typing import Final
 
 import islpy as isl
 
-from polyloop.edge.locks import OwnLock
 from polyloop.edge.collector import rare_collections
+from polyloop.edge.locks import OwnLock
 
 __all__ = [
     "ASIDE",

@@ -96,7 +96,8 @@ def sequenced(
     """Return the instructions and barriers in the order of the reference program, with their options resolved.
 
     That is text order, made to agree with ``dep=`` and with the only writer of a temporary before its readers, if no
-    barrier is written between a reader and the writer behind it; of several that could come next, the one with the highest priority, unless it would pass a write that it can see.
+    barrier is written between a reader and the writer behind it; of several that could come next, the one with the
+    highest priority, unless it would pass a write that it can see.
 
     Raises
     ------
