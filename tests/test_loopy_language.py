@@ -519,3 +519,8 @@ def test_an_array_may_be_larger_than_its_accesses_need() -> None:
 
 
 # }}}
+
+
+def test_a_reduction_over_nothing_is_its_term() -> None:
+    result = pl.interpret(pl.make_kernel("{:}", "out = reduce(any, [], 5)\nother = sum([], 3) + sum((), 4)"))
+    assert (int(result["out"]), int(result["other"])) == (5, 7)

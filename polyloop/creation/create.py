@@ -13,7 +13,7 @@ from polyloop.creation.ambiguity import ambiguities, moved_instructions
 from polyloop.creation.array_layout import layout_names_violations, layout_violations, with_layouts
 from polyloop.creation.c_text import c_text_violations
 from polyloop.creation.divided_loops import settled
-from polyloop.creation.lint import creation_warnings, name_clashes
+from polyloop.creation.lint import creation_warnings, idle_assumptions, name_clashes
 from polyloop.creation.open_shapes import open_shapes
 from polyloop.dataflow.address_spaces import place
 from polyloop.dataflow.nosync import hidden_conflicts
@@ -25,6 +25,7 @@ from polyloop.expr.nodes import Expression
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.kernel.build.builder import build_kernel
+from polyloop.kernel.build.declare import condition_of
 from polyloop.kernel.build.function import Callee, function_table
 from polyloop.kernel.build.plain.foreign import foreign_clashes
 from polyloop.kernel.build.text_order import LoopPriority, priority_chains
@@ -247,6 +248,7 @@ def create_kernel(
     if any(instruction.nosync for instruction in kernel.reference.kernel.instructions):
         _raise_if(kernel, hidden_conflicts(place(kernel.reference.kernel)))
     warn("make_kernel", kernel.name, creation_warnings(kernel.reference.kernel), patterns)
+    warn("make_kernel", kernel.name, idle_assumptions(kernel, condition_of(assumptions, fixed_parameters or {})), patterns)
     return kernel
 
 
