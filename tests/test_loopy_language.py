@@ -518,6 +518,15 @@ def test_an_array_may_be_larger_than_its_accesses_need() -> None:
         knl(a=a, c=c)
 
 
+def test_an_array_that_is_updated_may_be_larger_than_its_accesses_need() -> None:
+    text = "a[i] = a[i] + 1\nb[i] = a[i]\nc[i] = b[i]"
+    knl = pl.make_kernel("{[i]: k <= i < n}", text, [pl.GlobalArg("a, b", np.int32, shape=None), ...],
+                         assumptions="0 <= k <= n")  # fmt: skip
+    a = np.arange(8, dtype=np.int32)
+    knl(a=a, k=1, n=4)
+    assert a.tolist() == [0, 2, 3, 4, 4, 5, 6, 7]
+
+
 # }}}
 
 
