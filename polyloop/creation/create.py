@@ -247,8 +247,9 @@ def create_kernel(
     _raise_if(kernel, moved_instructions(kernel.reference.kernel))
     if any(instruction.nosync for instruction in kernel.reference.kernel.instructions):
         _raise_if(kernel, hidden_conflicts(place(kernel.reference.kernel)))
-    warn("make_kernel", kernel.name, creation_warnings(kernel.reference.kernel), patterns)
-    warn("make_kernel", kernel.name, idle_assumptions(kernel, condition_of(assumptions, fixed_parameters or {})), patterns)
+    assumed = condition_of(assumptions, fixed_parameters or {})
+    found = (*creation_warnings(kernel.reference.kernel), *idle_assumptions(kernel, assumed))
+    warn("make_kernel", kernel.name, found, patterns)
     return kernel
 
 

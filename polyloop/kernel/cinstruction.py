@@ -82,7 +82,8 @@ class CInstruction(Shown):
     def __post_init__(self) -> None:
         if not isinstance(self.predicates, str):
             given = [entry if isinstance(entry, str) else show(entry) for entry in self.predicates]
-            object.__setattr__(self, "predicates", sorted(given) if isinstance(self.predicates, set | frozenset) else given)
+            given = sorted(given) if isinstance(self.predicates, set | frozenset) else given
+            object.__setattr__(self, "predicates", given)
         for name in ("iname_exprs", "assignees", "predicates", "depends_on"):
             object.__setattr__(self, name, _entries(getattr(self, name)))
         for name in ("read_variables", "within_inames", "tags"):

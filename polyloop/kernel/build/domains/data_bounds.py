@@ -16,7 +16,7 @@ from polyloop.kernel.build.draft import Draft, fail, site_of
 from polyloop.kernel.domains import outer_inames, parameters_of
 from polyloop.kernel.kernel import Domain
 
-__all__ = ["BoundVariables", "known_at_launch", "check_bounds", "find_bounds"]
+__all__ = ["BoundVariables", "check_bounds", "find_bounds", "known_at_launch"]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,9 @@ def find_bounds(pieces: Sequence[Domain], temporaries: Iterable[str]) -> BoundVa
 
 def known_at_launch(bounds: BoundVariables, condition: isl.Set | None) -> isl.Set | None:
     """Return what *condition* says about names other than bound variables, whose values are not known at launch."""
-    for name in () if condition is None else bounds.names.intersection(parameters_of(condition)):
+    if condition is None:
+        return None
+    for name in bounds.names.intersection(parameters_of(condition)):
         position = condition.find_dim_by_name(isl.dim_type.param, name)
         condition = condition.project_out(isl.dim_type.param, position, 1)
     return condition
