@@ -193,7 +193,8 @@ def _reduction(expr: Expression) -> tuple[str, int]:
 
 
 def _nan(expr: p.NaN) -> tuple[str, int]:
-    return ("nan" if expr.data_type is None else f"cast({np.dtype(expr.data_type).name}, nan)"), _ATOM
+    dtype: Any = expr.data_type
+    return ("nan" if dtype is None else f"cast({np.dtype(dtype).name}, nan)"), _ATOM
 
 
 _RENDERERS: Final[dict[type, Callable[[Any], tuple[str, int]]]] = {

@@ -220,7 +220,7 @@ extern "C" int run_blocks(int count, double *u, int n, double w, int steps, doub
 def test_blocks_that_run_at_one_time_wait_for_each_other(is_whole: bool) -> None:
     """Each block is a thread of the processor; without the barrier, results are wrong."""
     kernel = damped(block=1)
-    program = pl.generate_code(kernel, target=with_one_launch(pl.CudaTarget()))
+    program = pl.generate_code(kernel, target=with_one_launch(pl.CudaTarget("sm_60")))
     text = program.device_code
     for old, new in (("static __device__ __forceinline__", "static inline"), ('extern "C" __global__', "static"),
                      ("__launch_bounds__(1)", ""), ("< 0) {}", "< 0) std::this_thread::yield();")):
