@@ -533,3 +533,21 @@ def test_an_array_that_is_updated_may_be_larger_than_its_accesses_need() -> None
 def test_a_reduction_over_nothing_is_its_term() -> None:
     result = pl.interpret(pl.make_kernel("{:}", "out = reduce(any, [], 5)\nother = sum([], 3) + sum((), 4)"))
     assert (int(result["out"]), int(result["other"])) == (5, 7)
+
+
+def test_numbers_and_integers_of_inames_are_conditions() -> None:
+    text = "y[i] = x[i] if 0 else 2\nif i\nz[i] = x[i - 1] if i % 3 else 3\nend"
+    data = [pl.GlobalArg("x", F, shape=7), pl.GlobalArg("z", F, shape=8), ...]
+    knl = pl.make_kernel("{[i]: 0 <= i < 8}", text, data)
+    x = np.arange(1, 8, dtype=F)
+    expected = np.array([9, 1, 2, 3, 4, 5, 3, 7], F)
+    expected[3] = 3
+    check(knl, {"x": x, "z": np.full(8, 9, F)}, {"y": np.full(8, 2, F), "z": expected})
+    with pytest.raises(pl.KernelError, match="out-of-bounds"):
+        pl.make_kernel("{[i]: 0 <= i < 8}", "y[i] = x[i] if 1 else 2", data[:1] + data[2:])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_an_atomic_store_converts_its_value(dtype: Any) -> None:
+    knl = pl.make_kernel("{[i]: 0 <= i < 100}", "y[i % 4] = 3 {atomic}", [pl.GlobalArg("y", dtype, shape=4), ...])
+    check(pl.split_iname(knl, "i", 4, inner_tag="l.0"), {}, {"y": np.full(4, 3, dtype)})

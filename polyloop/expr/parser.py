@@ -16,9 +16,9 @@ from polyloop.expr.lexical import check_characters, explain, replace_if_calls, r
 from polyloop.expr.nodes import Expression, Operation
 from polyloop.expr.operations import OPERATIONS
 from polyloop.expr.source import Source
-from polyloop.expr.text_converter import TextConverter, as_condition
+from polyloop.expr.text_converter import TextConverter
 
-__all__ = ["parse_condition", "parse_expression", "parse_source"]
+__all__ = ["parse_expression", "parse_source"]
 
 _QUOTED: Final = re.compile(r"""(?<=,)(\s*)(["'])([A-Za-z_]\w*)\2(?=\s*\))""", re.ASCII)
 """The quoted name in ``cse(e, "name")``."""
@@ -60,14 +60,6 @@ def _put_back(tree: ast.AST, words: Mapping[int, str]) -> None:
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and node.col_offset in words:
             node.id = words[node.col_offset]
-
-
-def parse_condition(
-    source: Source, inames: frozenset[str], operation: str = "make_kernel",
-    reductions: Mapping[str, Operation] = OPERATIONS,
-) -> Expression:  # fmt: skip
-    """Parse the condition *source*, in which an integer of *inames* alone holds where it is not 0."""
-    return as_condition(parse_source(source, inames, operation, reductions), inames)
 
 
 def parse_expression(

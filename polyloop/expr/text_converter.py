@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from collections.abc import Set as AbstractSet
 from typing import Any, ClassVar, Final, NoReturn, TypeAlias
 
 import pymbolic.primitives as p
@@ -18,9 +17,8 @@ from polyloop.expr.names import RESERVED
 from polyloop.expr.nodes import Expression, Operation, Record, Reduction, Shared, Terms, TypeCast
 from polyloop.expr.operations import MODIFIERS, OPERATIONS
 from polyloop.expr.records import VECTORS, field_names
-from polyloop.expr.rewrite import variables
 
-__all__ = ["TextConverter", "as_condition"]
+__all__ = ["TextConverter"]
 
 _Node: TypeAlias = Any
 
@@ -36,15 +34,6 @@ def _may_vary(node: ast.AST, iname: str, inames: frozenset[str]) -> bool:
     """
     constant = _OWN | inames - {iname}
     return any(is_name(part) and part.id not in constant for part in ast.walk(node))
-
-
-_INTEGER: Final = (int, p.Variable, p.Sum, p.Product, p.FloorDiv, p.Remainder)
-
-
-def as_condition(expr: Expression, inames: AbstractSet[str] | None) -> Expression:
-    """Return a condition: an integer of *inames* alone is compared with 0, so that domains can express it."""
-    is_integer = type(expr) in _INTEGER and inames is not None and variables(expr) <= inames
-    return p.Comparison(expr, "!=", 0) if is_integer else expr
 
 
 class TextConverter(Converter):
@@ -107,13 +96,7 @@ class TextConverter(Converter):
     def _choice(self, node: ast.Call) -> Expression:
         if len(node.args) != 3:
             self._wrong_count(node, "if(condition, a, b)")
-        condition, *values = map(self.convert, node.args)
-        return p.If(as_condition(condition, self.inames), *values)
-
-    def choice(self, node: ast.IfExp) -> Expression:
-        """Convert ``a if condition else b``."""
-        condition = as_condition(self.convert(node.test), self.inames)
-        return p.If(condition, self.convert(node.body), self.convert(node.orelse))
+        return p.If(*map(self.convert, node.args))
 
     def _cast(self, node: ast.Call) -> Expression:
         if len(node.args) != 2:
@@ -213,7 +196,6 @@ class TextConverter(Converter):
     handlers: ClassVar[dict[type[ast.AST], Callable[[Any, Any], Expression]]] = {
         **Converter.handlers,
         ast.Call: call,
-        ast.IfExp: choice,
     }
     _FORMS: ClassVar[dict[str, Callable[[TextConverter, ast.Call], Expression]]] = {
         IF_NAME: _choice,

@@ -12,7 +12,7 @@ from polyloop.errors import KernelError, unknown_name
 from polyloop.expr.names import check_identifier, is_identifier
 from polyloop.expr.nodes import Expression, Operation
 from polyloop.expr.operations import OPERATIONS
-from polyloop.expr.parser import parse_condition
+from polyloop.expr.parser import parse_source
 from polyloop.expr.source import Source, split_outside_brackets
 from polyloop.frozen import quick, replace
 from polyloop.kernel.text.logical_lines import OPERATION, fail
@@ -218,7 +218,7 @@ def parse_options(source: Source, inames: frozenset[str], known: Mapping[str, Op
         value = entry.slice(len(name) + 1, len(entry.text)).strip()
         if key == "if" and value.text:
             parts = split_outside_brackets(value, ":")
-            conditions = tuple(parse_condition(part, inames, OPERATION, known) for part in parts)
+            conditions = tuple(parse_source(part, inames, OPERATION, known) for part in parts)
             options = replace(options, predicates=conditions)
             continue
         options = _with_option(options, key, value if value.text else entry, bool(value.text), inames)

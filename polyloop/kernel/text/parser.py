@@ -17,7 +17,7 @@ from polyloop.errors import KernelError, Place, unknown_name
 from polyloop.expr.dtypes import DType
 from polyloop.expr.nodes import Expression, Operation, array_name
 from polyloop.expr.operations import OPERATIONS
-from polyloop.expr.parser import parse_condition, parse_source
+from polyloop.expr.parser import parse_source
 from polyloop.expr.rewrite import variables
 from polyloop.expr.source import Source, split_outside_brackets
 from polyloop.frozen import quick, replace
@@ -326,7 +326,7 @@ class _Parser:
     def condition(self, source: Source, tail: Source, word: str) -> Expression:
         if not tail.text:
             fail("syntax", f"'{word}' has no condition", source.span(), f"write '{word} x > 0'")
-        return parse_condition(tail, self.inames, OPERATION, self.known)
+        return parse_source(tail, self.inames, OPERATION, self.known)
 
     def open_with(self, source: Source, tail: Source) -> None:
         if not tail.text.startswith("{") or match_bracket(tail.text, 0) != len(tail.text) - 1:
