@@ -62,7 +62,7 @@ def find_bounds(pieces: Sequence[Domain], temporaries: Iterable[str]) -> BoundVa
 
 
 def known_at_launch(bounds: BoundVariables, condition: isl.Set | None) -> isl.Set | None:
-    """Return what *condition* says about names other than bound variables, whose values are not known at launch."""
+    """Return *condition* without its constraints on bound variables, whose values are not known at launch."""
     if condition is None:
         return None
     for name in bounds.names.intersection(parameters_of(condition)):
