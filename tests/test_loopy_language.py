@@ -551,3 +551,23 @@ def test_numbers_and_integers_of_inames_are_conditions() -> None:
 def test_an_atomic_store_converts_its_value(dtype: Any) -> None:
     knl = pl.make_kernel("{[i]: 0 <= i < 100}", "y[i % 4] = 3 {atomic}", [pl.GlobalArg("y", dtype, shape=4), ...])
     check(pl.split_iname(knl, "i", 4, inner_tag="l.0"), {}, {"y": np.full(4, 3, dtype)})
+
+
+@pytest.mark.parametrize(("text", "size"), [
+    ("y[j] = j", 5), ("y[j] = sqrt(cast(float64, j)) + n", 5), ("y[2*i + j] = 4*i + 2*j + 1", 19), ("y[i % 4] = n", 4),
+])  # fmt: skip
+def test_threads_store_what_the_subscripts_say(text: str, size: int) -> None:
+    data = [pl.GlobalArg("y", F, shape=size), pl.ValueArg("n", np.int32), ...]
+    knl = pl.make_kernel("{[i, j]: 0 <= i < 8 and 0 <= j < 5}", f"{text} {{inames=i:j}}", data)
+    expected = pl.interpret(knl, n=3)["y"]
+    check(pl.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.0"), {"n": 3}, {"y": expected})
+
+
+@pytest.mark.parametrize("text", [
+    "y[j] = i", "y[i % 4] = i", "y[i // 2] = i", "y[2*i + j] = 4*i + j", "y[j] = j + y[j]",
+])  # fmt: skip
+def test_threads_that_store_other_numbers_are_refused(text: str) -> None:
+    data = [pl.GlobalArg("y", F, shape=20), ...]
+    knl = pl.make_kernel("{[i, j]: 0 <= i < 8 and 0 <= j < 5}", f"{text} {{inames=i:j}}", data)
+    with pytest.raises(pl.TransformError, match=r"\[(write-race|illegal-parallel|illegal-order)\]"):
+        pl.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.0")
