@@ -24,8 +24,8 @@ from typing import Final
 
 import islpy as isl
 
+from polyloop.edge.collector import rare_collections
 from polyloop.edge.locks import OwnLock
-from polyloop.poly.collector import rare_collections
 
 __all__ = [
     "ASIDE",

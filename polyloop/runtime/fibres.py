@@ -96,6 +96,10 @@ _CLUSTER_BARRIER: Final = re.compile(
     r'asm volatile\("barrier\.cluster\.arrive[^"]*\\n *barrier\.cluster\.wait[^"]*" ::: "memory"\);'
 )
 _ARRIVAL: Final = re.compile(r"(?<=before = )atomicInc\(arrived, blocks - 1\)")
+_RELEASE: Final = re.compile(r'asm volatile\("red\.release\.gpu\.global\.add\.u32 [^"]*"\s*::\s*"l"\((\w+)\)[^;]*\);')
+_ACQUIRE: Final = re.compile(
+    r'asm volatile\("ld\.acquire\.gpu\.global\.u32 [^"]*"\s*:\s*"=r"\((\w+)\)\s*:\s*"l"\((\w+)\)[^;]*\);'
+)
 _MAPA: Final = re.compile(r'asm\("mapa\.u64 [^"]*"\s*:[^;]*\);')
 _NO_EFFECT: Final = re.compile(
     r'asm volatile\("(?:(?:\{[^"]*pmevent[^"]*|wgmma\.fence[^"]*|fence\.proxy[^"]*|fence\.mbarrier[^"]*|)"\s*:[^;]*'
@@ -161,6 +165,8 @@ def _body(program: GeneratedProgram) -> str:
     body = _COPY.sub(r"polyloop::start_copy(to, from, \1);", body)
     body = _FILL.sub(r"polyloop::start_copy(to, size ? from : nullptr, \1);", body)
     body = _COMMIT.sub("polyloop::end_group();", body)
+    body = _RELEASE.sub(r"atomicAdd(\1, 1u);", body)
+    body = _ACQUIRE.sub(r"\1 = *(volatile unsigned int *)\2;", body)
     body = _WAIT.sub(r"polyloop::await_groups(\1);", body)
     body = _OPEN.sub(lambda match: f"polyloop::open_ring(ring + slot, {'frees' if 'frees' in match[0] else 1});", body)
     body = _FREE_OF_GROUP.sub(r"\1polyloop::free_slot_of_group(slot);", body)

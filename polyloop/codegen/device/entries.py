@@ -136,7 +136,8 @@ class Together(Entry):
     state
         Parameter with the state of the barrier: a format with the field ``{name}``.
     barrier
-        Definition of the function by which all blocks wait for each other, and its name.
+        Definition of the function by which all blocks wait for each other, and its name.  It takes the state, and the
+        number of arrivals of all blocks at this wait and those before.
     """
 
     what = "barriers of all blocks of a launch"
