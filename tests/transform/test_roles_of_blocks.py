@@ -98,7 +98,8 @@ def test_the_threads_that_copy_do_not_wait_for_the_cluster() -> None:
 
 MISTAKES = {
     "the threads that copy go on": (joined, "        return;\n", ""),
-    "a barrier of all threads": (joined, 'asm volatile("bar.sync 1, 64;" ::: "memory");\n    return', "__syncthreads();\n    return"),
+    "a barrier of all threads":
+        (joined, 'asm volatile("bar.sync 1, 64;" ::: "memory");\n    return', "__syncthreads();\n    return"),
     "no fence": (joined, "__threadfence();  // what they", "// what they"),
     "no barrier of the cluster": (clustered, "cluster_barrier();  // sums", "// sums"),
     "no barrier at the end": (clustered, "cluster_barrier();  // no block ends", "// no block ends"),
