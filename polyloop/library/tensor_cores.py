@@ -7,7 +7,7 @@ from polyloop.kernel.intrinsic import INTRINSICS
 
 __all__ = [
     "in_double_precision", "in_panels", "in_turns_with_roles", "in_warps", "on_groups_of_warps", "on_tensor_cores",
-    "stored_by_boxes", "stored_by_rows", "with_padded_copies",
+    "stored_by_boxes", "stored_by_rows", "with_padded_copies", "with_roles",
 ]  # fmt: skip
 
 
@@ -248,6 +248,16 @@ def stored_by_boxes(
     return pl.alias_temporaries(knl, [shares, "c_tile"]) if shares else knl
 
 
+def with_roles(knl: pl.LoopKernel, copying: int = 40, computing: int = 232) -> pl.LoopKernel:
+    """Return a product in which a thread of its own fetches tiles, as soon as their places are free.
+
+    *copying* and *computing* are registers of the threads of both kinds, of blocks with two groups of four warps.
+    """
+    tiles = ", ".join(name for name in knl.temporaries if name.endswith("_tile") and name != "c_tile")
+    registers = {"load": copying, "compute": computing}
+    return pl.assign_roles(knl, {"load": tiles, "compute": "*"}, registers=registers)
+
+
 def in_turns_with_roles(knl: pl.LoopKernel, blocks: int, copying: int = 40, computing: int = 232) -> pl.LoopKernel:
     """Return a product of *blocks* blocks that stay, in which a thread of its own fetches tiles, those of the next too.
 
@@ -262,7 +272,4 @@ def in_turns_with_roles(knl: pl.LoopKernel, blocks: int, copying: int = 40, comp
     Results have a place of their own (``stored_by_boxes(knl, "")``).  *copying* and *computing* are registers of the
     threads of both kinds, of blocks with two groups of four warps.
     """
-    tiles = ", ".join(name for name in knl.temporaries if name.endswith("_tile") and name != "c_tile")
-    knl = pl.persist_blocks(knl, blocks, ahead=True)
-    registers = {"load": copying, "compute": computing}
-    return pl.assign_roles(knl, {"load": tiles, "compute": "*"}, registers=registers)
+    return with_roles(pl.persist_blocks(knl, blocks, ahead=True), copying, computing)
