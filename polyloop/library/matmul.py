@@ -239,19 +239,15 @@ def by_groups_on_copies(base: pl.LoopKernel, name: str, rows: int, columns: int)
 
 
 def by_groups_on_columns(
-    base: pl.LoopKernel, name: str, rows: int, columns: int, *, roles: bool = False
+    base: pl.LoopKernel, name: str, rows: int, columns: int, *, persistent: bool = False
 ) -> pl.LoopKernel:  # fmt: skip
-    """Return a product by ``wgmma`` of a and a copy of b with padded rows, for rows of whole 16 bytes.
-
-    With *roles* blocks stay, and a thread of its own fetches tiles.
-    """
-    stages = _stages_beside(rows, columns, base) if roles else _stages(rows, columns)
+    """Return a product by ``wgmma`` of a and a copy of b with padded rows, for rows of whole 16 bytes."""
     knl = on_groups_of_warps(
         with_padded_copies(multiples(base, 8), names="b", vec=8), f"wgmma_m64n{columns}k16_{name}", rows, columns,
-        stages, lag=1, via="tma", operands=("a", "b_rows"),
+        _stages(rows, columns), lag=1, via="tma", operands=("a", "b_rows"),
     )  # fmt: skip
-    knl = pl.order_blocks(stored_by_boxes(knl, "" if roles else "b_tile"), "bx", group=_panel(rows, columns))
-    return in_turns_with_roles(knl, _MULTIPROCESSORS) if roles else knl
+    knl = pl.order_blocks(stored_by_boxes(knl), "bx", group=_panel(rows, columns))
+    return pl.persist_blocks(knl, _MULTIPROCESSORS, ahead=True) if persistent else knl
 
 
 def by_groups_in_parts(base: pl.LoopKernel, name: str, rows: int, columns: int, terms: int) -> pl.LoopKernel:
@@ -263,20 +259,14 @@ def by_groups_in_parts(base: pl.LoopKernel, name: str, rows: int, columns: int, 
     )  # fmt: skip
 
 
-def by_groups_in_one_launch(
-    base: pl.LoopKernel, name: str, rows: int, columns: int, terms: int, *, roles: bool = False
-) -> pl.LoopKernel:  # fmt: skip
-    """Return a product by ``wgmma`` in parts of the terms, which the last block of a tile to arrive adds up.
-
-    With *roles* a thread of its own fetches tiles.
-    """
+def by_groups_in_one_launch(base: pl.LoopKernel, name: str, rows: int, columns: int, terms: int) -> pl.LoopKernel:
+    """Return a product by ``wgmma`` in parts of the terms, which the last block of a tile to arrive adds up."""
     knl = in_one_launch(multiples(base, 8), terms, (rows, columns), 2 * rows, together=8)
-    stages = _SHARED // (128 * (rows + columns)) if roles else _stages(rows, columns)
     knl = on_groups_of_warps(
-        knl, f"wgmma_m64n{columns}k16_{name}", rows, columns, stages, lag=1, via="tma", term="k_part",
+        knl, f"wgmma_m64n{columns}k16_{name}", rows, columns, _stages(rows, columns), lag=1, via="tma", term="k_part",
         within="compute_sums",
     )  # fmt: skip
-    return pl.join_launches(with_roles(knl) if roles else knl, "parts")
+    return pl.join_launches(knl, "parts")
 
 
 def by_groups_in_clusters(
@@ -353,8 +343,6 @@ def _half(dtype: np.dtype[Any], result: np.dtype[Any]) -> Mapping[str, Callable[
         "wgmma, tiles of 128 x 256, parts of 2048": partial(by_groups_in_parts, hopper, name, 128, 256, 2048),
         "wgmma, tiles of 128 x 128, parts of 4096, the last block adds":
             partial(by_groups_in_one_launch, hopper, name, 128, 128, 4096),
-        "wgmma, tiles of 128 x 128, parts of 4096, roles, the last block adds":
-            partial(by_groups_in_one_launch, hopper, name, 128, 128, 4096, roles=True),
         **{
             f"wgmma, tiles of 128 x {columns}, parts of {terms} in clusters of {parts}":
                 partial(by_groups_in_clusters, hopper, name, 128, columns, parts, terms)
@@ -363,8 +351,8 @@ def _half(dtype: np.dtype[Any], result: np.dtype[Any]) -> Mapping[str, Callable[
         "wgmma, tiles of 128 x 64, parts of 2048 in clusters of 2, roles":
             partial(by_groups_in_clusters, hopper, name, 128, 64, 2, 2048, roles=True),
         "wgmma, tiles of 128 x 256, a padded copy of b": partial(by_groups_on_columns, hopper, name, 128, 256),
-        "wgmma, tiles of 128 x 192, a padded copy of b, roles":
-            partial(by_groups_on_columns, hopper, name, 128, 192, roles=True),
+        "wgmma, tiles of 128 x 256, a padded copy of b, persistent":
+            partial(by_groups_on_columns, hopper, name, 128, 256, persistent=True),
         "wgmma, tiles of 128 x 256, padded copies": partial(by_groups_on_copies, hopper, name, 128, 256),
         "wgmma, tiles of 128 x 128, padded copies": partial(by_groups_on_copies, hopper, name, 128, 128),
         "wgmma, tiles of 128 x 64, padded copies": partial(by_groups_on_copies, hopper, name, 128, 64),
