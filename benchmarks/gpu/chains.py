@@ -109,6 +109,12 @@ def _rows(rows: int, columns: int, n: int, **_: int) -> pl.LoopKernel:
     return fused.on_rows(fused.layer_norm(n), rows, columns, blocks=blocks)
 
 
+def _stored(columns: int, stages: int, n: int, *, roles: bool = False, **_: int) -> pl.LoopKernel:
+    """Return a product that is stored, and the layer norm of its rows by warps, as many rows at once as are short."""
+    knl = fused.layer_norm_of_stored(n)
+    return fused.on_tiles_and_warps(knl, _TILE, columns, stages, together=max(1, 2048 // n), roles=roles)
+
+
 _MOST_BLOCKS: Final = 8
 
 # }}}
@@ -282,7 +288,9 @@ CHAINS: Final[Sequence[Chain]] = (
         "layer norm", tuple({"m": m, "n": n, "p": p} for m, n, p in (
             (65536, 256, 1024), (65536, 256, 256), (16384, 1024, 1024), (16384, 1024, 4096), (8192, 2048, 2048))),
         {f"{rows} x {columns}": partial(_rows, rows, columns)
-         for rows, columns in ((128, 256), (64, 256), (128, 128), (64, 128))},
+         for rows, columns in ((128, 256), (64, 256), (128, 128), (64, 128))}
+        | {"128 x 128, roles, stored": partial(_stored, 128, 6, roles=True),
+           "128 x 256, persistent, stored": partial(_stored, 256, 4)},
         _norm_inputs, _norm, lambda torch, arrays: _in_double(torch, _norm, arrays), _eager(_norm), _two_per_term,
     ),
     *(Chain(

@@ -124,7 +124,9 @@ def _on_device(launch: Launch, unit: Unit) -> Function:
     numbering = numbering_of(launch, axes, scope, context)
     opening = walker.run(launch.turns.opening, context) if launch.turns.opening else ()
     crew = launch.turns.crew
-    walker.role = 0 if crew is None else crew.threads
+    front = launch_in_front(unit.schedule.launches, launch)
+    meeting = crew if crew is not None or front is None else front.turns.crew
+    walker.role = 0 if meeting is None else meeting.threads
     ahead = walker.run(launch.ahead, context) if launch.ahead else ()
     if numbering is not None and ahead:
         walker.ahead = (numbering.of_next(ahead, has_axes=crew is None),)
@@ -147,7 +149,8 @@ def _on_device(launch: Launch, unit: Unit) -> Function:
             body = (*first, turns.in_turn(body), *closing)
             parts = {thread: (turns.in_turn(block),) for thread, block in copies.items()}
         if crew is not None:
-            body = in_roles(crew, scope.language, parts, body)
+            goes_on = launch_behind(unit.schedule.launches, launch) is not None
+            body = in_roles(crew, scope.language, parts, body, goes_on=goes_on)
         return body if turns is None and crew is None else (*opening, *body)
 
     kept = {s.action.phases for s in statements if isinstance(s.action, AwaitBox)} if launch.order.persists else set()

@@ -17,8 +17,8 @@ from polyloop.expr.dtypes import dtype_name, to_dtype
 from polyloop.library.tensor_cores import in_panels, in_turns_with_roles, on_groups_of_warps, stored_by_boxes
 
 __all__ = [
-    "convolution", "dequantized", "gated", "gelu", "grouped", "layer_norm", "on_converted_tiles", "on_groups",
-    "on_pixels", "on_rows", "on_tiles",
+    "convolution", "dequantized", "gated", "gelu", "grouped", "layer_norm", "layer_norm_of_stored",
+    "on_converted_tiles", "on_groups", "on_pixels", "on_rows", "on_tiles", "on_tiles_and_warps",
 ]  # fmt: skip
 
 _MULTIPROCESSORS: Final = 132
@@ -83,6 +83,35 @@ def layer_norm(n: int = 256, dtype: Any = "bfloat16", eps: float = 1e-5) -> pl.L
         pl.GlobalArg("a", element, shape="m, p"), pl.GlobalArg("b", element, shape=f"p, {n}"),
         pl.GlobalArg("gamma, beta", element, shape=f"{n}"), pl.GlobalArg("c", element, shape=f"m, {n}"),
     ], str(n), "m >= 1 and p >= 1 and p mod 8 = 0")  # fmt: skip
+
+
+def layer_norm_of_stored(n: int = 1024, dtype: Any = "bfloat16", eps: float = 1e-5) -> pl.LoopKernel:
+    """Return a product of *n* columns that is stored, rounded to *dtype*, and the layer norm of the rows that were.
+
+    ::
+
+        row = a b;  for i:  c[i] = (row[i] - mean(row[i]))/sqrt(var(row[i]) + eps)*gamma + beta
+
+    So do calls of a product and a layer norm, one after the other; :func:`layer_norm` rounds results alone.
+    """
+    element = to_dtype(dtype)
+    return pl.make_kernel(
+        [f"{{[i, j, k]: 0 <= i < m and 0 <= j < {n} and 0 <= k < p}}", f"{{[r, t]: 0 <= r < m and 0 <= t < {n}}}"],
+        f"""
+        row[i, j] = sum(k, a[i, k]*b[k, j])                             {{id=product}}
+        for r
+            <> held[t] = row[r, t]                                      {{id=load}}
+            <float32> mean = sum(t, cast(float32, held[t]))/{n}         {{id=mean}}
+            <float32> away[t] = cast(float32, held[t]) - mean           {{id=away}}
+            <float32> scale = rsqrt(sum(t, away[t]*away[t])/{n} + {eps}f)   {{id=scale}}
+            c[r, t] = away[t]*scale*gamma[t] + beta[t]                  {{id=result}}
+        end
+        """,
+        [pl.GlobalArg("a", element, shape="m, p"), pl.GlobalArg("b", element, shape=f"p, {n}"),
+         pl.GlobalArg("gamma, beta", element, shape=f"{n}"), pl.GlobalArg("c", element, shape=f"m, {n}"),
+         pl.TemporaryVariable("row", element, shape=f"m, {n}", address_space=pl.AddressSpace.GLOBAL), ...],
+        name="product_layer_norm", target=_TARGET, assumptions="m >= 1 and p >= 1 and p mod 8 = 0",
+    )  # fmt: skip
 
 
 def dequantized(weights: str = "float8_e4m3fn", dtype: Any = "bfloat16") -> pl.LoopKernel:
@@ -225,6 +254,49 @@ def on_rows(
             axes[first + 2] = "N0"
             knl = pl.tag_array_axes(knl, name, ",".join(axes))
     return stored_by_boxes(pl.tag_inames(knl, "jj_reg_0:vec", force=True))
+
+
+def on_tiles_and_warps(
+    knl: pl.LoopKernel, rows: int = 128, columns: int = 256, stages: int = 4, group: int = 8, *, together: int = 4,
+    persistent: bool = True, roles: bool = False,
+) -> pl.LoopKernel:  # fmt: skip
+    """Return a product that is stored in tiles, and a second launch, by warps, of what is computed of its rows.
+
+    ::
+
+        # before
+        for i, j:  row[i, j] = sum(k, a[i, k]*b[k, j])
+        for r:  mean = sum(t, row[r, t])/n;  ..;  c[r, t] = ..
+        # after
+        each block (by, bx):  row = the sums of a tile, by the copy engine
+        each block, each warp of it:  some rows r of the launch before, in its registers;  mean;  ..;  c[r, t] = ..
+
+    Rows may be as long as the registers of a warp hold, and the product has as many tiles in a row as it needs: a
+    cluster for each row, as :func:`on_rows` has, leaves multiprocessors out.
+
+    Parameters
+    ----------
+    rows, columns, stages, group, persistent, roles
+        As for :func:`on_tiles`.
+    together
+        Rows that a warp computes at one time, so that more of them are on their way.
+    """
+    warps = rows // 16  # threads of a block are those of the product
+    knl = pl.split_iname(knl, "t", 8, outer_iname="part", inner_iname="lane", inner_tag="vec")
+    knl = pl.split_iname(knl, "part", 32, outer_iname="step", inner_iname="of_row", outer_tag="unr", inner_tag="l%32")
+    for name in ("held", "away"):
+        knl = pl.split_array_axis(pl.split_array_axis(knl, name, 0, 8), name, 0, 32)
+    knl = pl.split_iname(knl, "r", warps * together, outer_iname="rows", inner_iname="r_block", outer_tag="g.0")
+    knl = pl.split_iname(
+        knl, "r_block", warps, outer_iname="r_step", inner_iname="warp", outer_tag="ilp", inner_tag="l/32"
+    )
+    intrinsic = f"wgmma_m64n{columns}k16_{_word(knl)}"
+    knl = on_groups_of_warps(knl, intrinsic, rows, columns, stages, lag=1, via="tma", within="id:product")
+    knl = stored_by_boxes(knl, "" if roles else "b_tile", "row", "id:product")
+    knl = pl.order_blocks(knl, "bx", group=group)
+    if roles:
+        return in_turns_with_roles(knl, _MULTIPROCESSORS)
+    return pl.persist_blocks(knl, _MULTIPROCESSORS, ahead=True) if persistent else knl
 
 
 def _summed_by_clusters(knl: pl.LoopKernel) -> pl.LoopKernel:

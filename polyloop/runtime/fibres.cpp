@@ -91,7 +91,7 @@ static void pass_barrier(int line) {
 }
 
 void wait_at(State state, int line, Lanes mask) {
-    if (state == AT_BLOCK_BARRIER) pass_barrier(line);
+    if (state == AT_BLOCK_BARRIER || state == AT_ROLE_BARRIER) pass_barrier(line);
     Fibre &me = fibres[current];
     me.state = state, me.line = line, me.mask = mask;
     yield_to_scheduler();
@@ -154,6 +154,8 @@ static int release_block() {
     if (leader < 0) return 0;
     for (int k = 0; k < threads; k++) {
         if (fibres[k].state == AT_RING || fibres[k].state == AT_ROLE_BARRIER) return diverged(NEVER, k, k), -1;
+        // a barrier of a cluster waits for the threads that have not exited (PTX ISA, "barrier.cluster")
+        if (fibres[k].state == DONE && fibres[leader].state == AT_CLUSTER_BARRIER) continue;
         if (fibres[k].state == DONE) return diverged(EXITED, leader, k), -1;
         if (fibres[k].line != fibres[leader].line) return diverged(DIFFERENT_BARRIERS, leader, k), -1;
     }
@@ -507,7 +509,8 @@ static void run_cluster() {
         for (int k = 0; ended && k < cluster; k++)
             if (!members[k].has_ended) { enter(k), diverged(EXITED, 0, 0); return; }
         for (int k = 0; k < cluster; k++)
-            for (int t = 0; t < threads; t++) members[k].fibres[t].has_arrived = false, members[k].fibres[t].state = READY;
+            for (int t = 0; t < threads; t++)
+                if (members[k].fibres[t].state != DONE) members[k].fibres[t].has_arrived = false, members[k].fibres[t].state = READY;
     }
 }
 

@@ -58,18 +58,19 @@ _CLUSTERS: Final = Clusters(
 )
 """PTX ISA, "barrier.cluster" and "mapa", from sm_90 on: an arrival is a release, a wait an acquire of the cluster."""
 _ARRIVALS: Final = Arrivals(
-    last=[
+    last=lambda barrier: [
         "bool (unsigned int *arrived, unsigned int blocks)",
         "__shared__ unsigned int before;",
-        "__syncthreads();  // all threads have stored",
+        f"{barrier}  // all threads have stored",
         "if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {",
         "    __threadfence();  // what they have stored is there before the count",
         "    before = atomicInc(arrived, blocks - 1);  // the last block leaves 0",
         "    __threadfence();  // what others have stored is read behind the count",
         "}",
-        "__syncthreads();",
+        barrier,
         "return before == blocks - 1;",
     ],
+    barrier="__syncthreads();",
     count={axis: f"gridDim.{letter}" for axis, letter in zip(BLOCK_AXES, "xyz", strict=True)},
 )
 """CUDA C++ Programming Guide, "Memory Fence Functions": the sum that the last block to finish adds up."""

@@ -111,6 +111,12 @@ CHAINS: Mapping[str, Chain] = {
     "layer norm in clusters of 4": Chain(
         lambda: fused.on_rows(fused.layer_norm(1024, "bfloat16"), blocks=4), layer_norm_case,
         {"m": 66, "n": 1024, "p": 72}, LARGE | {"n": 1024}),
+    "layer norm of what is stored": Chain(
+        lambda: fused.on_tiles_and_warps(fused.layer_norm_of_stored(256), columns=128, together=2), layer_norm_case,
+        EDGES | {"n": 256}, LARGE | {"n": 256}),
+    "layer norm of what is stored, roles": Chain(
+        lambda: fused.on_tiles_and_warps(fused.layer_norm_of_stored(1024), columns=128, stages=6, roles=True),
+        layer_norm_case, {"m": 66, "n": 1024, "p": 72}, LARGE | {"n": 1024}),
     **{f"weights of {kind}": Chain(
         partial(lambda kind, shape: fused.on_converted_tiles(fused.dequantized(kind), *shape), kind, shape),
         partial(weights_case, kind), EVEN, LARGE_EVEN)
@@ -178,6 +184,11 @@ def test_both_products_of_a_gate_are_added_up_in_one_loop() -> None:
     assert loop.count("products_begin();") == loop.count("products_commit();") == 2
     assert [acc in loop for acc in ("&acc[0][0][0]", "&acc_0[0][0][0]")] == [True, True]
     assert "wgmma" not in text[text.index(loop) + len(loop) :]
+
+
+def test_a_launch_without_copies_has_all_its_blocks_beside_one_whose_blocks_stay() -> None:
+    launches = re.findall(r"// Launch: .*", program("layer norm of what is stored").device_code)
+    assert ["grid (min(132, " in launch for launch in launches] == [True, False]
 
 
 @pytest.mark.slow

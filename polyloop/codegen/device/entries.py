@@ -167,14 +167,17 @@ class Arrivals(Entry):
     last
         The function by which all threads of a block say that they have stored what the last block needs, and that
         returns whether this is the last one; arguments are the address of a counter, and the number of blocks.  It is
-        like those of :class:`Matrices`, and leaves the counter at 0.
+        like those of :class:`Matrices`, for the statement of a barrier of these threads, and leaves the counter at 0.
+    barrier
+        The statement of a barrier of all threads of a block.
     count
         Expression for the number of blocks of a launch along each axis of the grid.
     """
 
     what = "blocks that count their arrivals"
     hint = "leave out pl.join_launches"
-    last: Sequence[str]
+    last: Callable[[str], Sequence[str]]
+    barrier: str
     count: Mapping[str, str]
 
 
