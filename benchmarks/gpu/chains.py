@@ -115,9 +115,9 @@ _MOST_BLOCKS: Final = 8
 # {{{ weights of few bits
 
 
-def _bytes_inputs(kind: str, torch: Any, sizes: Sizes) -> dict[str, Any]:
+def _bytes_inputs(kind: str, group: int, torch: Any, sizes: Sizes) -> dict[str, Any]:
     m, n, p = (sizes[name] for name in "mnp")
-    scale = torch.rand(n, device=_PLACE) / 16
+    scale = torch.rand((p // group, n) if group else n, device=_PLACE) / 16
     if kind == "int4":
         q = torch.randint(0, 256, (p // 2, n), device=_PLACE, dtype=torch.uint8)
     else:
@@ -132,12 +132,23 @@ def _weights(torch: Any, q: Any, dtype: Any) -> Any:
     return torch.stack([low, high], 1).reshape(2 * q.shape[0], q.shape[1]).to(dtype)
 
 
+def _scaled(torch: Any, q: Any, scale: Any, dtype: Any) -> Any:
+    """Return weights times the scale of their group of rows."""
+    weights = _weights(torch, q, dtype)
+    return weights * scale.to(dtype).repeat_interleave(weights.shape[0] // scale.shape[0], 0)
+
+
 def _dequantized(torch: Any, a: Any, q: Any, scale: Any) -> Any:
+    if scale.ndim > 1:
+        return a @ _scaled(torch, q, scale, torch.float32).to(a.dtype)
     return ((a @ _weights(torch, q, a.dtype)) * scale).to(a.dtype)
 
 
 def _bytes_expected(torch: Any, arrays: Arrays) -> Any:
-    return _first(arrays) @ _weights(torch, arrays["q"], torch.float64) * arrays["scale"].double()
+    q, scale = arrays["q"], arrays["scale"].double()
+    if scale.ndim > 1:
+        return _first(arrays) @ _scaled(torch, q, scale, torch.float64)
+    return _first(arrays) @ _weights(torch, q, torch.float64) * scale
 
 
 def _bytes_peers(torch: Any, arrays: Arrays) -> Mapping[str, Call]:
@@ -152,8 +163,8 @@ _CONVERTED: Final = {
 }
 
 
-def _converted(kind: str, shape: tuple[int, int, int]) -> Callable[..., pl.LoopKernel]:
-    return lambda **_: fused.on_converted_tiles(fused.dequantized(kind), *shape)
+def _converted(kind: str, group: int, shape: tuple[int, int, int]) -> Callable[..., pl.LoopKernel]:
+    return lambda **_: fused.on_converted_tiles(fused.dequantized(kind, group=group), *shape)
 
 
 # }}}
@@ -287,9 +298,10 @@ CHAINS: Final[Sequence[Chain]] = (
     ),
     *(Chain(
         f"{word} weights", tuple({"m": m, "n": 8192, "p": 8192} for m in (16, 128, 4096)),
-        {name: _converted(kind, shape) for name, shape in _CONVERTED.items()},
-        partial(_bytes_inputs, kind), _dequantized, _bytes_expected, _bytes_peers, _two_per_term,
-    ) for word, kind in (("fp8", "float8_e4m3fn"), ("int4", "int4"))),
+        {name: _converted(kind, group, shape) for name, shape in _CONVERTED.items()},
+        partial(_bytes_inputs, kind, group), _dequantized, _bytes_expected, _bytes_peers, _two_per_term,
+    ) for word, kind, group in (("fp8", "float8_e4m3fn", 0), ("int4", "int4", 0),
+                                ("int4, a scale for 128 rows,", "int4", 128))),
     Chain(
         "fp8 product", (_square(8192), _square(4096), {"m": 4000, "n": 3008, "p": 5008}),
         _ready("float8_e4m3fn", "bfloat16", transposed=True), _fp8_inputs, None, _fp8_expected, _fp8_peers,

@@ -8,6 +8,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import lcm
 from typing import Any, Final
 
 import numpy as np
@@ -85,26 +86,32 @@ def layer_norm(n: int = 256, dtype: Any = "bfloat16", eps: float = 1e-5) -> pl.L
     ], str(n), "m >= 1 and p >= 1 and p mod 8 = 0")  # fmt: skip
 
 
-def dequantized(weights: str = "float8_e4m3fn", dtype: Any = "bfloat16") -> pl.LoopKernel:
-    """Return a product with *weights* of 8 or 4 bits, a scale for each column: ``c = (a w(q))*scale``.
+def dequantized(weights: str = "float8_e4m3fn", dtype: Any = "bfloat16", group: int = 0) -> pl.LoopKernel:
+    """Return a product with *weights* of 8 or 4 bits and scales: ``c = (a w(q))*scale``, or ``c = a (w(q)*scale)``.
 
     ``"float8_e4m3fn"`` or ``"float8_e5m2"``: ``q`` is p by n; ``"int4"``: p/2 by n bytes, of which the low half is a
     weight of an even row, the high half that of the next one, in two's complement.
+
+    There is a scale for each column, which the sums are multiplied by; or, with *group*, one for so many rows of a
+    column, ``scale[row//group, column]``, which weights are multiplied by where they are converted; p is then a multiple
+    of 64 and of *group*.
     """
     element = to_dtype(dtype)
     word = dtype_name(element)
     if weights == "int4":
-        rule, kind = f"cast({word}, (q[row//2, column] >> 4*(row % 2) & 15 ^ 8) - 8)", to_dtype("uint8")
+        stored, kind = "((q[row//2, column] >> 4*(row % 2) & 15 ^ 8) - 8)", to_dtype("uint8")
     else:
-        rule, kind = f"cast({word}, q[row, column])", to_dtype(weights)
-    shape = "p//2" if weights == "int4" else "p"
+        stored, kind = "q[row, column]", to_dtype(weights)
+    rows = "p//2" if weights == "int4" else "p"
+    scaled = f"cast(float32, {stored})*scale[row//{group}, column]" if group else stored
     return _made("product_dequantized", f"""
-        w(row, column) := {rule}
-        c[i, j] = scale[j]*sum(k, a[i, k]*w(k, j))        {{id=product}}
+        w(row, column) := cast({word}, {scaled})
+        c[i, j] = {"" if group else "scale[j]*"}sum(k, a[i, k]*w(k, j))        {{id=product}}
         """, [
-        pl.GlobalArg("a", element, shape="m, p"), pl.GlobalArg("q", kind, shape=f"{shape}, n"),
-        pl.GlobalArg("scale", np.float32, shape="n"), pl.GlobalArg("c", element, shape="m, n"),
-    ], sizes=_SIZES.replace("mod 8", "mod 16"))  # fmt: skip
+        pl.GlobalArg("a", element, shape="m, p"), pl.GlobalArg("q", kind, shape=f"{rows}, n"),
+        pl.GlobalArg("scale", np.float32, shape=f"p//{group}, n" if group else "n"),
+        pl.GlobalArg("c", element, shape="m, n"),
+    ], sizes=_SIZES.replace("mod 8", "mod 16") + f" and p mod {lcm(64, group)} = 0"*bool(group))  # fmt: skip
 
 
 def _word(knl: pl.LoopKernel) -> str:
@@ -261,7 +268,10 @@ def on_converted_tiles(knl: pl.LoopKernel, rows: int = 128, columns: int = 128, 
     """
     knl = pl.split_iname(knl, "i", rows, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
     knl = _with_staged_rule(knl, "by", rows, columns)
-    for array, inames, vec in (("a", "wg, ii_lane_0, ii_reg, ii_lane_2, kk, ki", 8), ("q", "wk, wj", 16)):
+    swept = {"a": ("wg, ii_lane_0, ii_reg, ii_lane_2, kk, ki", 8), "q": ("wk, wj", 16)}
+    if len(knl.arrays()["scale"].shape or ()) > 1:  # of groups of rows, read where weights are converted
+        swept["scale"] = ("wk, wj", 4)
+    for array, (inames, vec) in swept.items():
         knl = pl.add_prefetch(
             knl, array, inames, fetch_outer_inames="by, bx, ko", temporary_name=f"{array}_tile", vec=vec
         )

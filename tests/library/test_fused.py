@@ -52,15 +52,16 @@ def layer_norm_case(rng: np.random.Generator, m: int, n: int, p: int) -> tuple[G
     return {"a": a, "b": b, "gamma": gamma, "beta": beta}, normal * wide(gamma) + wide(beta)
 
 
-def weights_case(kind: str, rng: np.random.Generator, m: int, n: int, p: int) -> tuple[Given, Any]:
-    a, scale = drawn(rng, m, p), rng.random(n).astype(np.float32)
+def weights_case(kind: str, rng: np.random.Generator, m: int, n: int, p: int, group: int = 0) -> tuple[Given, Any]:
+    a, scale = drawn(rng, m, p), rng.random((p // group, n) if group else n).astype(np.float32)
     if kind == "int4":
         w = rng.integers(-8, 8, (p, n))
         q = ((w[0::2] & 15) | ((w[1::2] & 15) << 4)).astype(np.uint8)
     else:
         q = (4 * rng.random((p, n)) - 2).astype(getattr(ml_dtypes, kind))
         w = wide(q)
-    return {"a": a, "q": q, "scale": scale}, wide(a) @ w * scale
+    found = wide(a) @ (w * scale.repeat(group, 0)) if group else wide(a) @ w * scale
+    return {"a": a, "q": q, "scale": scale}, found
 
 
 def groups_case(
@@ -115,6 +116,11 @@ CHAINS: Mapping[str, Chain] = {
         partial(lambda kind, shape: fused.on_converted_tiles(fused.dequantized(kind), *shape), kind, shape),
         partial(weights_case, kind), EVEN, LARGE_EVEN)
        for kind, shape in (("float8_e4m3fn", (128, 128, 3)), ("float8_e5m2", (64, 64, 6)), ("int4", (64, 128, 4)))},
+    **{f"weights of {kind}, a scale for {group} rows": Chain(
+        partial(lambda kind, group: fused.on_converted_tiles(fused.dequantized(kind, group=group), 64, 128, 4),
+                kind, group),
+        partial(weights_case, kind, group=group), EVEN | {"p": 128}, LARGE_EVEN | {"p": 2048})
+       for kind, group in (("int4", 64), ("float8_e4m3fn", 32), ("int4", 128))},
     "groups": Chain(
         lambda: fused.on_groups(fused.grouped()), partial(groups_case, rows=128),
         {"tiles": 3, "groups": 2, "n": 128, "p": 128}, {"tiles": 37, "groups": 8, "n": 1024, "p": 2048}),
