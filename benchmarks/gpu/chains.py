@@ -200,9 +200,9 @@ _TILE: Final = 128
 """Rows of a tile of a group."""
 
 
-def _groups(columns: int, stages: int, *, persistent: bool, **_: int) -> pl.LoopKernel:
+def _groups(columns: int, stages: int, *, persistent: bool, roles: bool = False, **_: int) -> pl.LoopKernel:
     knl = pl.assume(fused.grouped(_TILE), f"n mod {columns} = 0")
-    return fused.on_groups(knl, _TILE, columns, stages, persistent=persistent)
+    return fused.on_groups(knl, _TILE, columns, stages, persistent=persistent, roles=roles)
 
 
 def _group_inputs(torch: Any, sizes: Sizes) -> dict[str, Any]:
@@ -320,7 +320,9 @@ CHAINS: Final[Sequence[Chain]] = (
         "groups", ({"tiles": 64, "groups": 8, "n": 4096, "p": 4096}, {"tiles": 64, "groups": 32, "n": 2048, "p": 4096}),
         {f"128 x {columns}{', persistent' if stays else ''}":
          partial(_groups, columns, stages, persistent=stays)
-         for columns, stages, stays in ((128, 4, True), (128, 4, False), (256, 4, False))},
+         for columns, stages, stays in ((128, 4, True), (128, 4, False), (256, 4, False))}
+        | {f"128 x {columns}, roles": partial(_groups, columns, stages, persistent=True, roles=True)
+           for columns, stages in ((128, 5), (256, 3))},
         _group_inputs, None, _group_expected, _group_peers, lambda sizes: 2*_TILE*sizes["tiles"]*sizes["n"]*sizes["p"],
     ),
     Chain(

@@ -151,7 +151,7 @@ def _on_device(launch: Launch, unit: Unit) -> Function:
         return body if turns is None and crew is None else (*opening, *body)
 
     kept = {s.action.phases for s in statements if isinstance(s.action, AwaitBox)} if launch.order.persists else set()
-    kept |= set() if crew is None else {name for watch in crew.watches for name in watch.phases}
+    kept |= set() if crew is None else {name for watch in crew.watches for name in watch.private}
     body, dynamic = declare_temporaries(body, launch, scope, in_turn, kept)
     return Function(launch, scope, body, dynamic, axes, around, walker.loops, outside, numbering, asked)
 

@@ -399,8 +399,9 @@ def grouped(rows: int = 128, dtype: Any = "bfloat16") -> pl.LoopKernel:
 
 
 def on_groups(
-    knl: pl.LoopKernel, rows: int = 128, columns: int = 128, stages: int = 4, group: int = 8, *, persistent: bool = True
-) -> pl.LoopKernel:
+    knl: pl.LoopKernel, rows: int = 128, columns: int = 128, stages: int = 4, group: int = 8, *,
+    persistent: bool = True, roles: bool = False,
+) -> pl.LoopKernel:  # fmt: skip
     """Return products of groups in tiles of *rows* rows and some columns, the matrix of each found by the copy engine.
 
     ::
@@ -411,6 +412,9 @@ def on_groups(
         each block (tile, bx):
             g = group[tile]
             a_tile, b_tile = parts of a and of matrix g, by the copy engine;  the sums of the tile += a_tile*b_tile
+
+    With *roles*, a thread of its own finds the matrix and fetches tiles, in blocks of 128 rows that stay; results then
+    have a place of their own, and there is room for fewer stages.
     """
     knl = pl.rename_iname(pl.tag_inames(knl, "tile:g.1"), "i", "i_block")
     knl = _with_staged_rule(knl, "tile", rows, columns, lag=1)
@@ -419,5 +423,10 @@ def on_groups(
         temporary_name="a_tile", vec=8,
     )  # fmt: skip
     knl = pl.pipeline(_swizzled(knl, columns), "ko", stages=stages, via="tma")
-    knl = pl.order_blocks(stored_by_boxes(knl), "bx", group=group)
-    return pl.persist_blocks(knl, _MULTIPROCESSORS) if persistent else knl
+    knl = pl.order_blocks(stored_by_boxes(knl, "" if roles else "b_tile"), "bx", group=group)
+    knl = pl.persist_blocks(knl, _MULTIPROCESSORS) if persistent or roles else knl
+    if not roles:
+        return knl
+    return pl.assign_roles(
+        knl, {"load": "a_tile, b_tile", "compute": "*"}, registers={"load": 40, "compute": 232}
+    )

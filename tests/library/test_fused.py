@@ -124,6 +124,9 @@ CHAINS: Mapping[str, Chain] = {
     "groups": Chain(
         lambda: fused.on_groups(fused.grouped()), partial(groups_case, rows=128),
         {"tiles": 3, "groups": 2, "n": 128, "p": 128}, {"tiles": 37, "groups": 8, "n": 1024, "p": 2048}),
+    "groups, with roles": Chain(
+        lambda: fused.on_groups(fused.grouped(), roles=True), partial(groups_case, rows=128),
+        {"tiles": 3, "groups": 2, "n": 128, "p": 128}, {"tiles": 37, "groups": 8, "n": 1024, "p": 2048}),
     "groups of tiles of 64 rows": Chain(
         lambda: fused.on_groups(fused.grouped(64, "float16"), 64, persistent=False),
         partial(groups_case, rows=64, dtype=np.float16),
