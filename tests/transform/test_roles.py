@@ -342,6 +342,50 @@ def test_roles_that_wait_for_each_other() -> None:
     assert "'fetch_x' of 'load' needs 'x', which 'step' of 'compute' sets" in text
 
 
+def of_tables(text: str) -> pl.LoopKernel:
+    """Return rows of a table that *text* decides on, for each block, two of them ahead."""
+    knl = pl.make_kernel(
+        "{[t, k, i]: 0 <= t < tiles and 0 <= k < 8 and 0 <= i < 64}",
+        f"w(row, column) := a[g, row, column]\nfor t\n{text}\nb[t, k, i] = w(k, i)*w(k, 63 - i)   {{id=use}}\nend",
+        [pl.GlobalArg("a", F4, shape="tables, 8, 64"), pl.GlobalArg("b", F4, shape="tiles, 8, 64"),
+         pl.GlobalArg("of, last", np.int32, shape="tiles"), ...],
+        target=TARGET, assumptions="tiles >= 1 and tables >= 1", silenced_warnings=["unused-variable"],
+    )  # fmt: skip
+    knl = pl.tag_inames(knl, "t:g.0, i:l.0")
+    knl = pl.precompute(knl, "w", "i", precompute_outer_inames="t, k", temporary_name="tile",
+                        temporary_address_space="local", default_tag="l.auto")  # fmt: skip
+    return pl.assign_roles(pl.pipeline(knl, "k", 3, via="tma"), {"load": "tile", "compute": "*"})
+
+
+@pytest.mark.parametrize(("text", "copies", "rest"), [
+    ("<> g = of[t]", ["int g = of[bx];"], []),
+    ("<> first = of[t]\n<> g = first + last[t]", ["int first = of[bx];", "int g = (unsigned int)first + last[bx];"], []),
+    ("<> g = of[t]   {id=g}\nlast[t] = g   {id=last}", ["int g = of[bx];"], ["int g = of[bx];", "last[bx] = g;"]),
+])  # fmt: skip
+def test_each_role_computes_the_scalars_that_it_needs(text: str, copies: list[str], rest: list[str]) -> None:
+    made = pl.generate_code(of_tables(text))
+    of_copies, of_rest = bare(made.device_code).split("if (threadIdx.x >= 64)")[1].split("} else {")
+    for part, wanted in ((of_copies, copies), (of_rest, rest)):
+        assert [x.strip() for x in part.splitlines() if "of[" in x or "last[" in x] == wanted
+    assert not compile_cuda(made.device_code, "sm_90a").log
+    a = np.random.default_rng(0).integers(-9, 9, (5, 8, 64)).astype(F4)
+    of, last = np.array([3, 0, 4, 1], np.int32), np.array([1, 2, 0, 0], np.int32)
+    wanted_of = a[of + last if "first" in text else of]
+    given = {"a": a, "of": of, "last": last, "b": np.zeros((4, 8, 64), F4)}
+    for order, found in run_on_fibres(made, given).items():
+        np.testing.assert_array_equal(found["b"], wanted_of * wanted_of[:, :, ::-1], err_msg=order)
+
+
+@pytest.mark.parametrize("text", [
+    "last[t] = of[t]   {id=last}\n<> g = last[t]", "last[t] = of[t]   {id=last}\n<> first = last[t]\n<> g = first + 1",
+])  # fmt: skip
+def test_scalars_that_one_role_alone_can_compute(text: str) -> None:
+    with pytest.raises(TransformError) as caught:
+        of_tables(text)
+    assert "needs 'g', which" in str(caught.value)
+    assert caught.value.codes == ("role-circle",)
+
+
 def test_uses_without_a_wait() -> None:
     """Storage of two temporaries is shared by hand: the transform refuses it before."""
     knl = rows("b[k, i] = t[k, 63 - i] + u[63 - i]   {dep=u}", "<float32> u[i] = c[k, i]   {id=u}")
