@@ -93,8 +93,8 @@ def dequantized(weights: str = "float8_e4m3fn", dtype: Any = "bfloat16", group: 
     weight of an even row, the high half that of the next one, in two's complement.
 
     There is a scale for each column, which the sums are multiplied by; or, with *group*, one for so many rows of a
-    column, ``scale[row//group, column]``, which weights are multiplied by where they are converted; p is then a multiple
-    of 64 and of *group*.
+    column, ``scale[row//group, column]``, which weights are multiplied by where they are converted.  Then p is a
+    multiple of 64 and of *group*.
     """
     element = to_dtype(dtype)
     word = dtype_name(element)

@@ -116,7 +116,7 @@ def _violations(placement: Placement, role: Role, tile: str) -> Iterator[Diagnos
 
 
 def _needed(placement: Placement, start: Placed) -> Iterator[tuple[str, str]]:
-    """Yield the arrays and bounds that a start needs and only others can set, with the id of an instruction of these."""
+    """Yield the arrays and bounds that a start needs and only others can set, with the id of an instruction."""
     for name in sorted({*start.lowered.bounds, *(read.array for read in start.lowered.reads)}):
         if scalars_of_roles(placement, name) is not None:
             continue

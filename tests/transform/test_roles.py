@@ -359,7 +359,8 @@ def of_tables(text: str) -> pl.LoopKernel:
 
 @pytest.mark.parametrize(("text", "copies", "rest"), [
     ("<> g = of[t]", ["int g = of[bx];"], []),
-    ("<> first = of[t]\n<> g = first + last[t]", ["int first = of[bx];", "int g = (unsigned int)first + last[bx];"], []),
+    ("<> first = of[t]\n<> g = first + last[t]",
+     ["int first = of[bx];", "int g = (unsigned int)first + last[bx];"], []),
     ("<> g = of[t]   {id=g}\nlast[t] = g   {id=last}", ["int g = of[bx];"], ["int g = of[bx];", "last[bx] = g;"]),
 ])  # fmt: skip
 def test_each_role_computes_the_scalars_that_it_needs(text: str, copies: list[str], rest: list[str]) -> None:
@@ -499,26 +500,40 @@ def test_slots_are_freed_for_the_next_turn_on_a_gpu(lag: int, stages: int, terms
 
 def drawn(rng: random.Random, threads: int) -> pl.LoopKernel:
     """Return rows of two arrays, used by others than the threads that they are near to."""
-    back = f"{threads - 1} - i"
-    uses = [f"a[k, {back}]", "a[k, i]", f"c[k, {back}]", "c[k + 1, i]", "u[i]", f"u[{back}]"]
-    texts = [f"<float32> u[i] = {rng.choice(('k', 'a[k, i]', 'd[k, i]'))}   {{id=u}}",
+    back, is_table = f"{threads - 1} - i", rng.random() < 0.3  # data decides on the rows of a
+    first, second = (f"w(k, {x})" if is_table else f"a[k, {x}]" for x in (back, "i"))
+    uses = [first, second, f"c[k, {back}]", "c[k + 1, i]", "u[i]", f"u[{back}]"]
+    texts = [f"<float32> u[i] = {rng.choice(('k', second, 'd[k, i]'))}   {{id=u}}",
              f"b[g, k, i] = {' + '.join(rng.sample(uses, rng.choice((2, 3, 4))))}   {{id=use, dep=u}}"]  # fmt: skip
     if rng.random() < 0.5:
         texts.append(f"e[g, i] = e[g, i] + c[k, {back}]   {{id=more, dep=use}}")
     knl = pl.make_kernel(
-        f"{{[g, k, i]: 0 <= g < 3 and 0 <= k < n and 0 <= i < {threads}}}", "\n".join(["for g, k", *texts, "end"]),
-        [pl.GlobalArg("a, d", F4, shape=f"n, {threads}"), pl.GlobalArg("c", F4, shape=f"n + 1, {threads}"),
+        f"{{[g, k, i]: 0 <= g < 3 and 0 <= k < n and 0 <= i < {threads}}}",
+        "\n".join([*["w(row, x) := a[s, row, x]"] * is_table, "for g", *["<> s = of[g] % 2"] * is_table, "for k",
+                   *texts, "end", "end"]),
+        [pl.GlobalArg("a", F4, shape=f"{'2, ' * is_table}n, {threads}"), pl.GlobalArg("d", F4, shape=f"n, {threads}"),
+         pl.GlobalArg("of", np.int32, shape="3"), pl.GlobalArg("c", F4, shape=f"n + 1, {threads}"),
          pl.GlobalArg("b", F4, shape=f"3, n, {threads}"), pl.GlobalArg("e", F4, shape=f"3, {threads}"), ...],
         target=TARGET, silenced_warnings="*",
     )  # fmt: skip
     return pl.tag_inames(pl.prioritize_loops(knl, "g, k"), {"i": "l.0", "g": rng.choice(("g.0", "g.0", "ord"))})
 
 
+def fetched(knl: pl.LoopKernel) -> list[str]:
+    """Return the tiles of the arrays that drawn rows may be fetched of."""
+    return [f"t{array}" for array in "ac" if any(array in i.reads or (array == "a" and "w(" in str(i.expression))
+                                                 for i in knl.instructions)]
+
+
 def piped(rng: random.Random, knl: pl.LoopKernel) -> pl.LoopKernel:
     """Return a drawn kernel with tiles that are fetched ahead, loops taken apart, blocks that take turns, and roles."""
-    tiles = [f"t{array}" for array in "ac" if any(array in i.reads for i in knl.instructions)]
+    tiles = fetched(knl)
     for tile in tiles:
-        knl = pl.add_prefetch(knl, tile[1:], "i", temporary_name=tile, temporary_address_space="local")
+        if tile == "ta" and "s" in knl.temporaries:
+            knl = pl.precompute(knl, "w", "i", precompute_outer_inames="g, k", temporary_name=tile,
+                                temporary_address_space="local", default_tag="l.auto")  # fmt: skip
+        else:
+            knl = pl.add_prefetch(knl, tile[1:], "i", temporary_name=tile, temporary_address_space="local")
     knl = pl.pipeline(knl, "k", rng.choice((2, 3, 4)), via="tma")
     if rng.random() < 0.4:
         knl = pl.peel(knl, "k", front=rng.choice((1, 2)), back=rng.choice((0, 1)))
@@ -535,10 +550,13 @@ def test_drawn_kernels(seed: int) -> None:
     rng = random.Random(seed)
     threads, n = rng.choice((32, 64, 128)), rng.choice((1, 2, 5, 9))
     knl = drawn(rng, threads)
-    if not any({"a", "c"} & i.reads for i in knl.instructions):
+    if not fetched(knl):
         return  # there is nothing to fetch
-    knl, numbers = piped(rng, knl), np.random.default_rng(seed)
+    numbers = np.random.default_rng(seed)
     arrays = {name: numbers.integers(-4, 5, (n + (name == "c"), threads)).astype(F4) for name in "acd"}
+    if "s" in knl.temporaries:
+        arrays |= {"a": np.stack([arrays["a"], arrays["a"][::-1] + 1]), "of": np.array([1, 0, 3], np.int32)}
+    knl = piped(rng, knl)
     arrays |= {"b": np.zeros((3, n, threads), F4), "e": np.zeros((3, threads), F4)}
     given = {a.name: arrays[a.name] for a in knl.arguments if a.name in arrays}
     wanted = pl.interpret(knl, **{name: value.copy() for name, value in given.items()})

@@ -129,12 +129,12 @@ class _Division:
         return found
 
     def used_by_rest(self, tree: Tree, scalars: frozenset[str]) -> Tree:
-        """Return the tree of threads that start no copies, without what sets those of *scalars* that they do not use."""
+        """Return the tree of threads that start no copies, without what sets *scalars* that they do not use."""
         own = [s for s in map(self.statements.__getitem__, runs(tree)) if not isinstance(s.action, AwaitBox | FreeSlot)]
         used = _used([s for s in own if scalars.isdisjoint(_set_by(s))])
         while more := _used([s for s in own if not used.isdisjoint(_set_by(s))]) - used:
             used |= more
-        return _without(tree, {s.name for s in own if not scalars.isdisjoint(_set_by(s)) and used.isdisjoint(_set_by(s))})
+        return _without(tree, {s.name for s in own if not (scalars - used).isdisjoint(_set_by(s))})
 
     def copied(self, tree: Tree, tiles: frozenset[str], scalars: frozenset[str]) -> Tree:
         """Return the copies to *tiles* in a tree, each behind the wait for its slot, and what computes *scalars*."""
