@@ -29,7 +29,7 @@ from polyloop.dataflow.value_flow import is_exact, known_flow, readers_of, write
 from polyloop.expr.dtypes import is_number
 from polyloop.expr.nodes import Expression, TypeCast
 from polyloop.expr.rewrite import children
-from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.arrays import AddressSpace, ArrayArg, TemporaryVariable
 from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.tags import Box, GroupAxis
 from polyloop.mapping.thread_mapping import Placed, Placement, common_loops, place_statement, storage_map
@@ -222,7 +222,7 @@ def _is_of_numbers(placement: Placement, placed: Placed) -> bool:
     temporary = kernel.temporaries.get(lowered.write.array)
     if temporary is None or placement.spaces[temporary.name] is AddressSpace.GLOBAL:
         return False
-    arrays = [temporary]
+    arrays: list[ArrayArg | TemporaryVariable] = [temporary]
     for source in dict.fromkeys([read.array for read in lowered.reads]):
         array = kernel.arrays().get(source)
         if array is None:  # what a reduction has collected is no array
