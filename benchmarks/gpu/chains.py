@@ -10,7 +10,7 @@ from math import prod
 from typing import Any, Final
 
 import polyloop as pl
-from polyloop.library import fused
+from polyloop.library import fused, weights
 from polyloop.library import matmul as products_of
 
 __all__ = ["CHAINS", "Chain"]
@@ -167,6 +167,33 @@ def _converted(kind: str, group: int, shape: tuple[int, int, int]) -> Callable[.
     return lambda **_: fused.on_converted_tiles(fused.dequantized(kind, group=group), *shape)
 
 
+_REGISTERS: Final = {
+    f"registers, {rows} x {columns}, {stages} stages{f', {parts} parts' * (parts > 1)}{', roles' * roles}":
+        (rows, columns, stages, parts, roles)
+    for rows, columns, stages, parts, roles in (
+        (16, 64, 6, 1, False), (16, 64, 8, 1, True), (16, 64, 8, 2, False), (16, 64, 8, 4, False), (16, 64, 6, 8, False),
+        (16, 128, 6, 4, False), (16, 128, 6, 8, False), (16, 128, 8, 1, True),
+        (64, 64, 6, 1, True), (64, 64, 6, 2, False), (64, 64, 6, 4, False), (64, 128, 6, 4, False),
+        (128, 64, 6, 1, False), (128, 64, 6, 1, True), (128, 64, 6, 2, False), (128, 128, 6, 1, True),
+        (128, 128, 6, 2, False), (128, 128, 4, 4, False),
+        (256, 64, 4, 1, True), (256, 128, 4, 1, True), (256, 128, 4, 1, False),
+    )
+}  # fmt: skip
+_MOST_BLOCKS_OF_ROWS: Final = 16
+
+
+def _in_registers(kind: str, group: int, shape: tuple[int, int, int, int, bool]) -> Callable[..., pl.LoopKernel]:
+    rows, columns, stages, parts, roles = shape
+
+    def make(m: int, p: int, **_: int) -> pl.LoopKernel:
+        if m % rows or m // rows > _MOST_BLOCKS_OF_ROWS * max(1, rows // 128):
+            raise ValueError(f"{m} rows are not for blocks of {rows}")
+        program = weights.program(kind, group=group, rows=rows, columns=columns, parts=parts, terms=p // parts)
+        return weights.in_registers(program, stages, roles=roles)
+
+    return make
+
+
 # }}}
 # {{{ products of bytes, of batches, and convolutions
 
@@ -298,7 +325,8 @@ CHAINS: Final[Sequence[Chain]] = (
     ),
     *(Chain(
         f"{word} weights", tuple({"m": m, "n": 8192, "p": 8192} for m in (16, 128, 4096)),
-        {name: _converted(kind, group, shape) for name, shape in _CONVERTED.items()},
+        {name: _converted(kind, group, shape) for name, shape in _CONVERTED.items()}
+        | {name: _in_registers(kind, group, shape) for name, shape in _REGISTERS.items()},
         partial(_bytes_inputs, kind, group), _dequantized, _bytes_expected, _bytes_peers, _two_per_term,
     ) for word, kind, group in (("fp8", "float8_e4m3fn", 0), ("int4", "int4", 0),
                                 ("int4, a scale for 128 rows,", "int4", 128))),

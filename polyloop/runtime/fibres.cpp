@@ -372,8 +372,14 @@ static int release_rings() {
 
 void open_ring(void *slot, int expected) { *(Ring *)slot = {0, 0, 0, (unsigned char)expected}; }
 
+// The ring of a slot, which has to be open.
+static Ring &opened(void *slot) {
+    if (((Ring *)slot)->expected == 0xFF) fail(NEVER, 0, 0);
+    return *(Ring *)slot;
+}
+
 void free_slot(void *slot) {
-    Ring &ring = *(Ring *)slot;
+    Ring &ring = opened(slot);
     ring.arrived++;
     next_phase(ring);
     if (order == REVERSE || (order == RANDOM && next_random(2))) wait_at(PAUSED, 0, 0);  // the slot may be filled at once
@@ -408,7 +414,7 @@ static int release_paused() {
 }
 
 void expect_bytes(void *slot, int bytes) {
-    Ring &ring = *(Ring *)slot;
+    Ring &ring = opened(slot);
     if (ring.arrived) fail(NEVER, 0, 0);  // a second arrival in one phase
     ring.bytes += bytes, ring.arrived = 1;
     next_phase(ring);
@@ -430,7 +436,7 @@ void await_stores() {
 
 void await_bytes(int line, void *slot, unsigned parity) {
     Fibre &me = fibres[current];
-    if ((((Ring *)slot)->phase & 1) != (int)parity) return;
+    if ((opened(slot).phase & 1) != (int)parity) return;
     me.ring = (Ring *)slot;
     wait_at(AT_RING, line, parity);
 }
