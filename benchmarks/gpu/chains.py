@@ -168,28 +168,28 @@ def _converted(kind: str, group: int, shape: tuple[int, int, int]) -> Callable[.
 
 
 _REGISTERS: Final = {
-    f"registers, {rows} x {columns}, {stages} stages{f', {parts} parts' * (parts > 1)}{', roles' * roles}":
-        (rows, columns, stages, parts, roles)
-    for rows, columns, stages, parts, roles in (
-        (16, 64, 6, 1, False), (16, 64, 8, 1, True), (16, 64, 8, 2, False), (16, 64, 8, 4, False), (16, 64, 6, 8, False),
-        (16, 128, 6, 4, False), (16, 128, 6, 8, False), (16, 128, 8, 1, True),
-        (64, 64, 6, 1, True), (64, 64, 6, 2, False), (64, 64, 6, 4, False), (64, 128, 6, 4, False),
-        (128, 64, 6, 1, False), (128, 64, 6, 1, True), (128, 64, 6, 2, False), (128, 128, 6, 1, True),
-        (128, 128, 6, 2, False), (128, 128, 4, 4, False),
-        (256, 64, 4, 1, True), (256, 128, 4, 1, True), (256, 128, 4, 1, False),
+    f"registers, {rows} x {columns}, {stages} stages{f', {parts} parts' * (parts > 1)}{f', {more}' * bool(more)}":
+        (rows, columns, stages, parts, more)
+    for rows, columns, stages, parts, more in (
+        (16, 64, 6, 1, ""), (16, 64, 8, 1, "roles"), (16, 64, 8, 2, ""), (16, 64, 8, 4, ""), (16, 64, 6, 8, ""),
+        (16, 128, 6, 4, ""), (16, 128, 6, 8, ""), (16, 128, 8, 1, "roles"),
+        (64, 64, 6, 1, "roles"), (64, 64, 6, 2, ""), (64, 64, 6, 4, ""), (64, 128, 6, 4, ""),
+        (128, 64, 6, 1, ""), (128, 64, 6, 1, "roles"), (128, 64, 6, 2, ""), (128, 128, 6, 1, "roles"),
+        (128, 128, 6, 2, ""), (128, 128, 4, 4, ""), (128, 128, 5, 1, "boxes"),
+        (256, 64, 4, 1, "roles"), (256, 128, 4, 1, "roles"), (256, 128, 4, 1, ""), (256, 128, 4, 1, "roles, boxes"),
     )
 }  # fmt: skip
-_MOST_BLOCKS_OF_ROWS: Final = 16
+_MOST_BLOCKS_OF_ROWS: Final = 32
 
 
-def _in_registers(kind: str, group: int, shape: tuple[int, int, int, int, bool]) -> Callable[..., pl.LoopKernel]:
-    rows, columns, stages, parts, roles = shape
+def _in_registers(kind: str, group: int, shape: tuple[int, int, int, int, str]) -> Callable[..., pl.LoopKernel]:
+    rows, columns, stages, parts, more = shape
 
     def make(m: int, p: int, **_: int) -> pl.LoopKernel:
-        if m % rows or m // rows > _MOST_BLOCKS_OF_ROWS * max(1, rows // 128):
+        if m % rows or m // rows > _MOST_BLOCKS_OF_ROWS:
             raise ValueError(f"{m} rows are not for blocks of {rows}")
         program = weights.program(kind, group=group, rows=rows, columns=columns, parts=parts, terms=p // parts)
-        return weights.in_registers(program, stages, roles=roles)
+        return weights.in_registers(program, stages, roles="roles" in more, boxes="boxes" in more)
 
     return make
 

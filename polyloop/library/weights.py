@@ -106,7 +106,9 @@ def program(
     )
 
 
-def in_registers(knl: pl.LoopKernel, stages: int = 6, *, roles: bool = False) -> pl.LoopKernel:
+def in_registers(
+    knl: pl.LoopKernel, stages: int = 6, *, roles: bool = False, boxes: bool = False
+) -> pl.LoopKernel:  # fmt: skip
     """Return a product in blocks of groups of four warps, 64 columns of weights each, which convert what they multiply.
 
     ::
@@ -118,7 +120,9 @@ def in_registers(knl: pl.LoopKernel, stages: int = 6, *, roles: bool = False) ->
             a_tile, q_tile, scale_tile = parts of a, q and scale, by the copy engine, *stages* - 1 ahead
             each thread: v = w(q_tile)*scale_tile, its part of the first operand;  acc += v*a_tile
 
-    With *roles*, a thread of its own fetches, and groups do not meet; two groups have 232 registers a thread.
+    With *roles*, a thread of its own fetches, and groups do not meet; two groups have 232 registers a thread.  With
+    *boxes*, results go through the place of ``a_tile``, of more than 48 KiB with all tiles, from where the copy engine
+    stores them.
     """
     word, rows = short_name(knl, "a"), (knl.temporaries["acc"].shape or ())[1]
     knl = _in_cluster(knl) if "sums" in knl.temporaries else pl.tag_inames(knl, "by:g.1, bx:g.0")
@@ -142,6 +146,13 @@ def in_registers(knl: pl.LoopKernel, stages: int = 6, *, roles: bool = False) ->
     if len(knl.arrays()["scale"].shape or ()) > 1:
         knl = pl.add_prefetch(knl, "scale", own, temporary_name="scale_tile", vec=4)
         tiles += ", scale_tile"
+    if boxes:
+        names = [*across, *(iname for iname in knl.inames if iname.partition("_")[0] in ("wg", "jj"))]
+        knl = pl.buffer_array(
+            knl, "c", names, temporary_name="c_tile", temporary_address_space="local", default_tag="box"
+        )
+        knl = in_panels(knl, "c_tile", (knl.temporaries["c_tile"].shape or ())[1])
+        knl = pl.alias_temporaries(knl, ["a_tile", "c_tile"])
     knl = pl.pipeline(knl, "t", stages=stages, via="tma")
     if not roles:
         return knl

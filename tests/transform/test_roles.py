@@ -207,6 +207,25 @@ def is_wrong_as_it_is() -> bool:
     return is_wrong(program, program.device_code, 512)
 
 
+ORDERING = re.compile(
+    r'^[ \t]*(?:asm volatile\("bar\.sync[^;]*;" ::: "memory"\);|'
+    r'(?:__syncthreads|ring_\w+|products_(?:begin|commit|wait|done)\w*|boxes_\w+|publish_stores)\([^;]*\);)', re.MULTILINE)
+"""Barriers of threads and of slots, fences, ends of groups and waits for them."""
+
+
+@pytest.mark.slow
+def test_every_line_that_orders_threads_and_engines_is_needed() -> None:
+    """Blocks that stay, results stored by the copy engine: without one of these lines fibres see another result."""
+    program = pl.generate_code(staying(), target=TARGET)
+    text = bare(program.device_code)
+    begin = text.index('extern "C" __global__')
+    sites = [found for found in ORDERING.finditer(text) if found.start() > begin]
+    assert len(sites) > 20
+    seen = [is_wrong(program, text[: at.start()] + ";" + text[at.end() :], 328, rows=640) for at in sites]
+    assert [at[0] for at, is_seen in zip(sites, seen, strict=True) if not is_seen] == []
+    assert not is_wrong(program, text, 328, rows=640)
+
+
 @pytest.mark.few(1)
 def test_fibres_see_a_group_that_is_not_waited_for() -> None:
     program = pl.generate_code(divided(), target=TARGET)
