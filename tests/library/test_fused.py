@@ -277,23 +277,32 @@ def test_a_scalar_that_changes_on_the_way_is_seen() -> None:
     assert refused.value.codes == ("illegal-order",)
 
 
-def zero_point(edge: str) -> pl.LoopKernel:
-    """Return a product with weights that are not 0 where zeros are stored."""
+NOT_ZERO = {
+    "cast(bfloat16, q[row, column]) - 8": "n",
+    "cast(bfloat16, cast(float32, q[row, column])*scale[row//64, column])": "(p + 63)//64, n",
+}
+"""Weights that may not be 0 where zeros are stored: a scale beyond the last term is one of a term, and may be NaN."""
+
+
+def at_edges(weights: str, edge: str) -> pl.LoopKernel:
+    """Return a product with *weights*, of which *edge* terms are a tile at least."""
+    shape = NOT_ZERO[weights]
     knl = pl.make_kernel(
         "{[i, j, k]: 0 <= i < m and 0 <= j < n and 0 <= k < p}",
-        """
-        w(row, column) := cast(bfloat16, q[row, column]) - 8
-        c[i, j] = scale[j]*sum(k, a[i, k]*w(k, j))   {id=product}
+        f"""
+        w(row, column) := {weights}
+        c[i, j] = {"scale[j]*" * (shape == "n")}sum(k, a[i, k]*w(k, j))   {{id=product}}
         """,
         [pl.GlobalArg("a", BF16, shape="m, p"), pl.GlobalArg("q", np.int8, shape="p, n"),
-         pl.GlobalArg("scale", np.float32, shape="n"), pl.GlobalArg("c", BF16, shape="m, n"), ...],
+         pl.GlobalArg("scale", np.float32, shape=shape), pl.GlobalArg("c", BF16, shape="m, n"), ...],
         target=pl.CudaTarget("sm_90a"),
         assumptions=f"m >= 1 and n >= 1 and p >= 1 and n mod 16 = 0 and p mod {edge} = 0",
     )  # fmt: skip
     return fused.on_converted_tiles(knl, 64, 128)
 
 
-def test_weights_that_are_not_zero_beyond_the_last_term_ask_for_whole_tiles() -> None:
+@pytest.mark.parametrize("weights", list(NOT_ZERO))
+def test_weights_that_are_not_zero_beyond_the_last_term_ask_for_whole_tiles(weights: str) -> None:
     with pytest.raises(pl.CodegenError, match=r"bad-tensorize|box-edge"):
-        pl.generate_code(zero_point("16"))
-    assert "wgmma_m64n128k16_bf16" in pl.generate_code(zero_point("64")).device_code
+        pl.generate_code(at_edges(weights, "16"))
+    assert "wgmma_m64n128k16_bf16" in pl.generate_code(at_edges(weights, "64")).device_code
