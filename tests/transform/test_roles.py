@@ -209,7 +209,9 @@ def is_wrong_as_it_is() -> bool:
 
 ORDERING = re.compile(
     r'^[ \t]*(?:asm volatile\("bar\.sync[^;]*;" ::: "memory"\);|'
-    r'(?:__syncthreads|ring_\w+|products_(?:begin|commit|wait|done)\w*|boxes_\w+|publish_stores)\([^;]*\);)', re.MULTILINE)
+    r'(?:__syncthreads|ring_\w+|products_(?:begin|commit|wait|done)\w*|boxes_\w+|publish_stores)\([^;]*\);)',
+    re.MULTILINE,
+)
 """Barriers of threads and of slots, fences, ends of groups and waits for them."""
 
 
