@@ -44,9 +44,14 @@ def program(
     weights, dtype, group
         As for :func:`polyloop.library.fused.dequantized`, which tells the arguments of a call, too.
     rows, columns
-        Of a block: rows of ``a``, 8 to 256, and columns of weights, a multiple of 64; they divide m and n.
+        Of a block: rows of ``a``, 8 to 256, and columns of weights, a multiple of 64.
     parts, terms
         Blocks of a cluster, 8 at most, and their terms, a multiple of 64: there are no more terms than of all parts.
+
+    Returns
+    -------
+    LoopKernel
+        n and p are multiples of 16; with scales of groups, p is one of 64 and of *group*.
     """
     element = to_dtype(dtype)
     word, at, columns_of = dtype_name(element), f"{_TERMS}*t + k", f"{columns}*bx + j"
@@ -71,9 +76,9 @@ def program(
             f"{{[by, bx]: 0 <= by and {rows}*by < m and 0 <= bx and {columns}*bx < n}}",
             *([f"{{[s]: 0 <= s < {parts}}}"] if parts > 1 else []),
             f"{{[{'part, ' * (parts > 1)}t]: {tiles} and {_TERMS}*t < p}}",
-            f"{{[i]: 0 <= i < {rows}}}",
-            f"{{[j]: 0 <= j < {columns}}}",
-            f"{{[k, l]: 0 <= k, l < {_TERMS}}}",
+            f"{{[i]: 0 <= i < {rows} and {rows}*by + i < m}}",
+            f"{{[j]: 0 <= j < {columns} and {columns}*bx + j < n}}",
+            *(f"{{[{x}]: 0 <= {x} < {_TERMS} and {_TERMS}*t + {x} < p}}" for x in "kl"),
         ],
         f"""
         for by, bx
@@ -101,7 +106,7 @@ def program(
         target=pl.CudaTarget("sm_90a"),
         loop_priority=[f"{around}, t, j"],
         silenced_warnings=["not-vectorized"],  # results of a thread are in several rows
-        assumptions=f"m >= 1 and n >= 1 and p >= 1 and m mod {rows} = 0 and n mod {columns} = 0 and p mod {_TERMS} = 0"
+        assumptions=f"m >= 1 and n >= 1 and p >= 1 and n mod 16 = 0 and p mod {_TERMS if group else 16} = 0"
                     + f" and p mod {group} = 0" * bool(group) + f" and p <= {parts * terms}" * (parts > 1),
     )
 
