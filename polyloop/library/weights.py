@@ -18,6 +18,9 @@ __all__ = ["in_registers", "program"]
 
 _TERMS: Final = 64
 """Of a tile: rows of 128 bytes."""
+_MOST_ROWS: Final = 256
+_MOST_PARTS: Final = 8
+"""Blocks of a cluster."""
 _GROUPS: Final = 2
 """Groups of four warps that may have the registers of a third one."""
 
@@ -52,7 +55,13 @@ def program(
     -------
     LoopKernel
         n and p are multiples of 16; with scales of groups, p is one of 64 and of *group*.
+
+    Raises
+    ------
+    ArgumentError
+        ``bad-value``: blocks or parts of other sizes.
     """
+    _check(rows, columns, parts, terms)
     element = to_dtype(dtype)
     word, at, columns_of = dtype_name(element), f"{_TERMS}*t + k", f"{columns}*bx + j"
     if weights == "int4":
@@ -174,3 +183,16 @@ def _in_cluster(knl: pl.LoopKernel) -> pl.LoopKernel:
     knl = pl.split_iname(knl, "row_in", 2, outer_iname="row_step", inner_iname="row_low", outer_tag="unr",
                          inner_tag=f"l/{columns}")  # fmt: skip
     return pl.tag_inames(knl, f"by:g.1, bx:g.0, column:l%{columns}, part:c.0, s:unr")
+
+
+def _check(rows: int, columns: int, parts: int, terms: int) -> None:
+    """Raise ``bad-value`` unless there are blocks of so many *rows* and *columns*, and so many *parts* of *terms*."""
+    if rows % 8 or not 8 <= rows <= _MOST_ROWS or columns % 64 or columns < 1:
+        what, hint = f"blocks of {rows} by {columns}", "pass rows=8, 16, .. or 256, and columns=64, 128, .."
+    elif not 1 <= parts <= _MOST_PARTS or (parts > 1 and (rows % (2 * parts) or terms % _TERMS or terms < 1)):
+        what = f"{parts} parts of {terms} terms for {rows} rows"
+        hint = f"pass parts=2, 4 or {_MOST_PARTS}, two rows or more for each, and terms that are a multiple of {_TERMS}"
+    else:
+        return
+    raise pl.ArgumentError("product_dequantized", None, [pl.Diagnostic(
+        "bad-value", f"the library has no product with weights in registers in {what}", (), (hint,))])

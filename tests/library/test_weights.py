@@ -71,6 +71,16 @@ def test_weights_go_to_registers_and_no_way_back() -> None:
     assert text.count("bar.sync") == 0, "groups of warps do not meet"
 
 
+@pytest.mark.parametrize("sizes", [
+    {"rows": 20}, {"rows": 512}, {"columns": 96}, {"parts": 16, "terms": 64}, {"rows": 8, "parts": 8, "terms": 64},
+    {"parts": 2}, {"parts": 4, "terms": 100},
+])  # fmt: skip
+def test_blocks_and_parts_that_there_are_not(sizes: dict[str, Any]) -> None:
+    with pytest.raises(pl.ArgumentError, match="no product with weights in registers in") as caught:
+        weights.program(**sizes)
+    assert caught.value.codes == ("bad-value",)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", list(CASES))
 def test_the_gpu_agrees(name: str) -> None:
