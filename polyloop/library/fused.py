@@ -8,6 +8,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import lcm
 from typing import Any, Final
 
 import numpy as np
@@ -114,26 +115,32 @@ def layer_norm_of_stored(n: int = 1024, dtype: Any = "bfloat16", eps: float = 1e
     )  # fmt: skip
 
 
-def dequantized(weights: str = "float8_e4m3fn", dtype: Any = "bfloat16") -> pl.LoopKernel:
-    """Return a product with *weights* of 8 or 4 bits, a scale for each column: ``c = (a w(q))*scale``.
+def dequantized(weights: str = "float8_e4m3fn", dtype: Any = "bfloat16", group: int = 0) -> pl.LoopKernel:
+    """Return a product with *weights* of 8 or 4 bits and scales: ``c = (a w(q))*scale``, or ``c = a (w(q)*scale)``.
 
     ``"float8_e4m3fn"`` or ``"float8_e5m2"``: ``q`` is p by n; ``"int4"``: p/2 by n bytes, of which the low half is a
     weight of an even row, the high half that of the next one, in two's complement.
+
+    There is a scale for each column, which the sums are multiplied by; or, with *group*, one for so many rows of a
+    column, ``scale[row//group, column]``, which weights are multiplied by where they are converted.  Then p is a
+    multiple of 64 and of *group*.
     """
     element = to_dtype(dtype)
     word = dtype_name(element)
     if weights == "int4":
-        rule, kind = f"cast({word}, (q[row//2, column] >> 4*(row % 2) & 15 ^ 8) - 8)", to_dtype("uint8")
+        stored, kind = "((q[row//2, column] >> 4*(row % 2) & 15 ^ 8) - 8)", to_dtype("uint8")
     else:
-        rule, kind = f"cast({word}, q[row, column])", to_dtype(weights)
-    shape = "p//2" if weights == "int4" else "p"
+        stored, kind = "q[row, column]", to_dtype(weights)
+    rows = "p//2" if weights == "int4" else "p"
+    scaled = f"cast(float32, {stored})*scale[row//{group}, column]" if group else stored
     return _made("product_dequantized", f"""
-        w(row, column) := {rule}
-        c[i, j] = scale[j]*sum(k, a[i, k]*w(k, j))        {{id=product}}
+        w(row, column) := cast({word}, {scaled})
+        c[i, j] = {"" if group else "scale[j]*"}sum(k, a[i, k]*w(k, j))        {{id=product}}
         """, [
-        pl.GlobalArg("a", element, shape="m, p"), pl.GlobalArg("q", kind, shape=f"{shape}, n"),
-        pl.GlobalArg("scale", np.float32, shape="n"), pl.GlobalArg("c", element, shape="m, n"),
-    ], sizes=_SIZES.replace("mod 8", "mod 16"))  # fmt: skip
+        pl.GlobalArg("a", element, shape="m, p"), pl.GlobalArg("q", kind, shape=f"{rows}, n"),
+        pl.GlobalArg("scale", np.float32, shape=f"p//{group}, n" if group else "n"),
+        pl.GlobalArg("c", element, shape="m, n"),
+    ], sizes=_SIZES.replace("mod 8", "mod 16") + f" and p mod {lcm(64, group)} = 0"*bool(group))  # fmt: skip
 
 
 def _word(knl: pl.LoopKernel) -> str:
@@ -333,7 +340,10 @@ def on_converted_tiles(knl: pl.LoopKernel, rows: int = 128, columns: int = 128, 
     """
     knl = pl.split_iname(knl, "i", rows, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
     knl = _with_staged_rule(knl, "by", rows, columns)
-    for array, inames, vec in (("a", "wg, ii_lane_0, ii_reg, ii_lane_2, kk, ki", 8), ("q", "wk, wj", 16)):
+    swept = {"a": ("wg, ii_lane_0, ii_reg, ii_lane_2, kk, ki", 8), "q": ("wk, wj", 16)}
+    if len(knl.arrays()["scale"].shape or ()) > 1:  # of groups of rows, read where weights are converted
+        swept["scale"] = ("wk, wj", 4)
+    for array, (inames, vec) in swept.items():
         knl = pl.add_prefetch(
             knl, array, inames, fetch_outer_inames="by, bx, ko", temporary_name=f"{array}_tile", vec=vec
         )
@@ -461,8 +471,9 @@ def grouped(rows: int = 128, dtype: Any = "bfloat16") -> pl.LoopKernel:
 
 
 def on_groups(
-    knl: pl.LoopKernel, rows: int = 128, columns: int = 128, stages: int = 4, group: int = 8, *, persistent: bool = True
-) -> pl.LoopKernel:
+    knl: pl.LoopKernel, rows: int = 128, columns: int = 128, stages: int = 4, group: int = 8, *,
+    persistent: bool = True, roles: bool = False,
+) -> pl.LoopKernel:  # fmt: skip
     """Return products of groups in tiles of *rows* rows and some columns, the matrix of each found by the copy engine.
 
     ::
@@ -473,6 +484,9 @@ def on_groups(
         each block (tile, bx):
             g = group[tile]
             a_tile, b_tile = parts of a and of matrix g, by the copy engine;  the sums of the tile += a_tile*b_tile
+
+    With *roles*, a thread of its own finds the matrix and fetches tiles, in blocks of 128 rows that stay; results then
+    have a place of their own, and there is room for fewer stages.
     """
     knl = pl.rename_iname(pl.tag_inames(knl, "tile:g.1"), "i", "i_block")
     knl = _with_staged_rule(knl, "tile", rows, columns, lag=1)
@@ -481,5 +495,10 @@ def on_groups(
         temporary_name="a_tile", vec=8,
     )  # fmt: skip
     knl = pl.pipeline(_swizzled(knl, columns), "ko", stages=stages, via="tma")
-    knl = pl.order_blocks(stored_by_boxes(knl), "bx", group=group)
-    return pl.persist_blocks(knl, _MULTIPROCESSORS) if persistent else knl
+    knl = pl.order_blocks(stored_by_boxes(knl, "" if roles else "b_tile"), "bx", group=group)
+    knl = pl.persist_blocks(knl, _MULTIPROCESSORS) if persistent or roles else knl
+    if not roles:
+        return knl
+    return pl.assign_roles(
+        knl, {"load": "a_tile, b_tile", "compute": "*"}, registers={"load": 40, "compute": 232}
+    )

@@ -102,9 +102,11 @@ _ACQUIRE: Final = re.compile(
 )
 _MAPA: Final = re.compile(r'asm\("mapa\.u64 [^"]*"\s*:[^;]*\);')
 _NO_EFFECT: Final = re.compile(
-    r'asm volatile\("(?:(?:\{[^"]*pmevent[^"]*|wgmma\.fence[^"]*|fence\.proxy[^"]*|fence\.mbarrier[^"]*|)"\s*:[^;]*'
+    r'asm volatile\("(?:(?:\{[^"]*pmevent[^"]*|fence\.mbarrier[^"]*|)"\s*:[^;]*'
     r'|setmaxnreg[^"]*")\);'
 )
+_ORDER: Final = re.compile(r'asm volatile\("wgmma\.fence[^"]*"\s*:[^;]*\);')
+_PUBLISH: Final = re.compile(r'asm volatile\("fence\.proxy[^"]*"\s*:[^;]*\);')
 _PRODUCTS: Final = re.compile(
     r'asm volatile\("(?=wgmma)(wgmma\.commit_group\.sync\.aligned;)?(?:\\n)?'
     r'(?:wgmma\.wait_group\.sync\.aligned (\d);)?"\s*:[^;]*\);'
@@ -185,6 +187,7 @@ def _body(program: GeneratedProgram) -> str:
     body = _MMA_OF_DOUBLES.sub(_product_of_doubles, body)
     body = _LDMATRIX.sub(_matrices, body)
     body = _WGMMA_OF_ROWS.sub(_product_of_rows, body)
+    body = _ORDER.sub("polyloop::order_registers();", _PUBLISH.sub("polyloop::publish();", body))
     body = _NO_EFFECT.sub("(void)0;", _PRODUCTS.sub(_group_of_products, _WGMMA.sub(_product_of_tiles, body)))
     if found := re.search(r"w?g?mma(?:\.sync|_async)[\w.]*", body):
         message = f"fibres do not know the matrix instruction {found[0]}"
