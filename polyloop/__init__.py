@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     from polyloop.transform.loops.fusion import get_kennedy_unweighted_fusion_candidates
     from polyloop.transform.recipe import Recipe
     from polyloop.transform.stored import replay, trace_from_json
+    from polyloop.transform.together import together
     from polyloop.tuning.dispatch import Dispatcher, dispatch
     from polyloop.tuning.report import Tuned
     from polyloop.tuning.tune import tune
@@ -245,6 +246,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "replay",
     "run_ranks",
     "time_budget",
+    "together",
     "trace_from_json",
     "tune",
     "uint8",
@@ -387,6 +389,7 @@ _LATER = {
     "product": "frontend.intrinsics",
     "reduce": "frontend.intrinsics",
     "replay": "transform.stored",
+    "together": "transform.together",
     "trace_from_json": "transform.stored",
     "verify": "target.verify",
     "view": "viz.view",

@@ -34,7 +34,7 @@ from polyloop.poly.sets import constant_bounds, project_onto, rows_of
 from polyloop.program.lower import Access
 from polyloop.proof.obligation import within_budget
 
-__all__ = ["BANKS", "WARP", "WORD", "BankConflicts", "bank_conflicts", "shared_accesses", "wide_elements",
+__all__ = ["BANKS", "WARP", "WIDEST", "WORD", "BankConflicts", "bank_conflicts", "shared_accesses", "wide_elements",
            "worst_requests"]
 
 BANKS: Final = 32
@@ -42,7 +42,8 @@ WORD: Final = 4
 """Size of what a bank gives at once [bytes]."""
 WARP: Final = 32
 """Threads of which the banks serve one access at once: a warp, or half a wave of 64 lanes."""
-_WIDEST: Final = 16
+WIDEST: Final = 16
+"""Size of what a thread accesses at once, at most [bytes]."""
 _MOST_POINTS: Final = 1 << 20
 """Points of a box of threads and loops, in which those of a domain are found."""
 _Points: TypeAlias = Mapping[str, npt.NDArray[np.int64]]
@@ -358,7 +359,7 @@ class _Requests:
             if name not in extents:
                 around = _numbered(around, values)
         request = _numbered(around, thread // WARP)
-        phase = _numbered(around, thread // (WARP * WORD // max(WORD, min(nbytes, _WIDEST))))
+        phase = _numbered(around, thread // (WARP * WORD // max(WORD, min(nbytes, WIDEST))))
         last = (first + nbytes - 1) // WORD
         wanted = [
             (phase[reached], word[reached])
@@ -438,7 +439,7 @@ def wide_elements(
     low, high = constant_bounds(placed.domain, placed.dims.index(lane))
     if low is None or high is None or temporary.base_storage is not None:
         return 1, None
-    count = min(high - low + 1, _WIDEST // temporary.dtype.itemsize)
+    count = min(high - low + 1, WIDEST // temporary.dtype.itemsize)
     step, rest = 0, Affine((), 0)
     for form, stride in zip(placed.indices(access), temporary.strides(), strict=True):
         if form is None or not isinstance(stride, int):

@@ -97,8 +97,9 @@ def _address_spaces(kernel: LoopKernel, program: Program, axes: Axes) -> dict[st
     undecided = [name for name, space in spaces.items() if space is AddressSpace.AUTO]
     for name in undecided:
         spaces[name] = AddressSpace.PRIVATE
+    used = _uses_of(kernel, program, axes, undecided) if axes.all else {}
     for name in undecided:
-        spaces[name] = _auto_space(kernel, program, axes, name)
+        spaces[name] = _auto_space(used[name], axes, name) if axes.all else AddressSpace.PRIVATE
         if spaces[name] is not AddressSpace.GLOBAL and _fits_global_only(kernel, program, axes, name, spaces[name]):
             spaces[name] = AddressSpace.GLOBAL
     return spaces
@@ -133,11 +134,8 @@ def _fits_global_only(
     )
 
 
-def _auto_space(kernel: LoopKernel, program: Program, axes: Axes, name: str) -> AddressSpace:
+def _auto_space(uses: _Uses, axes: Axes, name: str) -> AddressSpace:
     """Return the narrowest space in which every reader of *name* sees the writes that it should see."""
-    if not axes.all:
-        return AddressSpace.PRIVATE
-    uses = _uses(kernel, program, axes, name)
     if not uses.writes or not uses.readers:
         return AddressSpace.PRIVATE
     sides = ((Same(s), Same(access)) for s, access in (*uses.writes, *uses.readers))
@@ -165,22 +163,23 @@ class _Uses:
     is_by_element: bool
 
 
-def _uses(kernel: LoopKernel, program: Program, axes: Axes, name: str) -> _Uses:
-    private = AddressSpace.PRIVATE
-    writes = [
-        (place_statement(kernel, s, axes, private), access)
-        for s in program.statements.values()
-        for access in s.writes_to(name)
-    ]
-    readers = [
-        (place_statement(kernel, s, axes, private), access)
-        for s in program.statements.values()
-        for access in s.reads
-        if access.array == name
-    ]
+def _uses_of(kernel: LoopKernel, program: Program, axes: Axes, names: Iterable[str]) -> dict[str, _Uses]:
+    """Return the uses of each of *names*, from one pass over the statements."""
+    writes: dict[str, list[tuple[Placed, Access]]] = {name: [] for name in names}
+    readers: dict[str, list[tuple[Placed, Access]]] = {name: [] for name in writes}
+    for statement in program.statements.values():
+        placed: Placed | None = None
+        for accesses, found in ((statement.writes, writes), (statement.reads, readers)):
+            for access in accesses:
+                if access.array in found:
+                    placed = placed or place_statement(kernel, statement, axes, AddressSpace.PRIVATE)
+                    found[access.array].append((placed, access))
     reference = None if kernel.reference is None else place(kernel.reference.kernel)
-    is_made = name in kernel.evaluations or name in kernel.buffers or name in kernel.partials
-    return _Uses(writes, readers, reference, is_made, name in kernel.partials)
+    made = {*kernel.evaluations, *kernel.buffers, *kernel.partials}
+    return {
+        name: _Uses(found, readers[name], reference, name in made, name in kernel.partials)
+        for name, found in writes.items()
+    }
 
 
 @memoised

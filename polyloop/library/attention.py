@@ -21,6 +21,7 @@ from polyloop.library.fragments import check_heads, in_panels, short_name
 from polyloop.library.fragments import in_fragments as _in_fragments
 from polyloop.library.records import ready
 from polyloop.library.scores import LEAST, NONE_SEEN, Scores
+from polyloop.transform.together import as_one
 
 __all__ = ["VARIANTS", "Variant", "attention", "by_groups", "by_warps", "in_roles", "program", "scheduled"]
 
@@ -138,8 +139,8 @@ def program(
         [
             f"{{[h, g]: 0 <= h < heads and 0 <= g < {group}}}",
             f"{{[b]: 0 <= b and {queries}*b < n}}",
-            f"{{[t]: {tiles}}}",
             f"{{[i]: 0 <= i < {queries}}}",
+            f"{{[t]: {tiles}}}",
             f"{{[j, jk]: 0 <= j, jk < {keys}}}",
             f"{{[jh, jq]: 0 <= jh < {keys // 8} and 0 <= jq < 4}}",
             f"{{[c, d]: 0 <= c, d < {head}}}",
@@ -174,6 +175,7 @@ def program(
     )
 
 
+@as_one
 def by_groups(
     knl: pl.LoopKernel, stages: int = 2, via: str | None = "tma", *, overlapped: bool = False, boxes: bool = False
 ) -> pl.LoopKernel:
@@ -260,6 +262,7 @@ def in_roles(knl: pl.LoopKernel, copying: int = 40, computing: int = 232) -> pl.
     return pl.assign_roles(knl, roles, registers={"load": copying, "compute": computing})
 
 
+@as_one
 def by_warps(knl: pl.LoopKernel) -> pl.LoopKernel:
     """Return attention in blocks of warps, 16 queries each, by ``mma.sync``: for devices before Hopper."""
     word = short_name(knl, "q")
@@ -335,8 +338,13 @@ def scheduled(
                   overlapped=found.overlapped, target=target, scores=scores, lse=lse)  # fmt: skip
     if not found.groups:
         return by_warps(knl)
-    knl = by_groups(knl, found.stages, overlapped=found.overlapped, boxes=found.roles)
-    return in_roles(knl) if found.roles else knl
+    return _by_groups(knl, found)
+
+
+@as_one
+def _by_groups(knl: pl.LoopKernel, variant: Variant) -> pl.LoopKernel:
+    knl = by_groups(knl, variant.stages, overlapped=variant.overlapped, boxes=variant.roles)
+    return in_roles(knl) if variant.roles else knl
 
 
 @cache

@@ -19,6 +19,7 @@ from polyloop.expr.dtypes import dtype_name, to_dtype
 from polyloop.library.fragments import check_heads, in_fragments, in_panels, short_name
 from polyloop.library.records import ready
 from polyloop.library.scores import LOG2_E, Scores
+from polyloop.transform.together import as_one
 
 __all__ = [
     "VARIANTS", "Gradients", "Variant", "by_groups", "by_warps", "delta_program", "delta_scheduled", "gradients",
@@ -220,6 +221,7 @@ def _form(knl: pl.LoopKernel, causal: bool) -> _Form:
     return _Form(rows, columns, head, short_name(knl, "k"), scores, sums, causal)
 
 
+@as_one
 def by_groups(knl: pl.LoopKernel, stages: int = 2, *, causal: bool = False) -> pl.LoopKernel:
     """Return gradients in blocks of groups of four warps, 64 rows each, by ``wgmma``.
 
@@ -254,6 +256,7 @@ def in_roles(knl: pl.LoopKernel, copying: int = 24, computing: int = 240) -> pl.
     return pl.assign_roles(knl, {"load": tiles, "compute": "*"}, registers={"load": copying, "compute": computing})
 
 
+@as_one
 def by_warps(knl: pl.LoopKernel, *, causal: bool = False) -> pl.LoopKernel:
     """Return gradients in blocks of warps, 16 rows each, by ``mma.sync``: for devices before Hopper."""
     form = _form(knl, causal)
@@ -359,8 +362,13 @@ def scheduled(
     knl = program(of, dtype, head, group=group, rows=found.rows, columns=found.columns, target=target, scores=scores)
     if not found.groups:
         return by_warps(knl, causal=scores.causal)
-    knl = by_groups(knl, found.stages, causal=scores.causal)
-    return in_roles(knl) if found.roles else knl
+    return _by_groups(knl, found, causal=scores.causal)
+
+
+@as_one
+def _by_groups(knl: pl.LoopKernel, variant: Variant, *, causal: bool) -> pl.LoopKernel:
+    knl = by_groups(knl, variant.stages, causal=causal)
+    return in_roles(knl) if variant.roles else knl
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import polyloop as pl
+from polyloop.transform.together import as_one
 
 __all__ = ["Tiles", "in_cluster", "in_one_launch", "in_parts", "in_registers", "in_two_launches"]
 
@@ -47,6 +48,7 @@ class Tiles:
     stages: int = 2
 
 
+@as_one
 def in_registers(
     knl: pl.LoopKernel, tiles: Tiles, *, term: str = "k", grouped: bool = True, transposed: bool = False
 ) -> pl.LoopKernel:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polyloop as pl
 from polyloop.kernel.intrinsic import INTRINSICS
+from polyloop.transform.together import as_one
 
 __all__ = [
     "in_double_precision", "in_panels", "in_turns_with_roles", "in_warps", "on_groups_of_warps", "on_tensor_cores",
@@ -43,6 +44,7 @@ def in_warps(
     return pl.split_iname(knl, "k_block", depth, outer_iname="kk", inner_iname="ki", outer_tag="unr")
 
 
+@as_one
 def on_tensor_cores(
     knl: pl.LoopKernel,
     intrinsic: str,
@@ -120,6 +122,7 @@ def in_double_precision(
     return pl.pipeline(knl, "ko", stages=3, via="cp.async")
 
 
+@as_one
 def on_groups_of_warps(
     knl: pl.LoopKernel, intrinsic: str, rows: int = 128, columns: int = 128, stages: int = 4, group: int = 1,
     lag: int = 0, via: str = "cp.async", panels: bool = True, term: str = "k", within: str = "insn",

@@ -320,7 +320,7 @@ def _image(
     domain: isl.Set, assumptions: isl.Set, names: tuple[str, ...], images: tuple[Affine, ...], within: tuple[Row, ...]
 ) -> isl.Set:
     """Return ``{ [names] : [images] in domain and within }``, one object for the statements of all kernels."""
-    space = universe(domain.params(), names)
+    space = universe(domain, names)
     found = preimage(domain.intersect_params(assumptions), names, images)
     return found.intersect(add_rows(space, names, within))  # all rows at once, as ISL simplifies after each step
 

@@ -183,11 +183,12 @@ def is_box(placement: Placement, placed: Placed) -> bool:
 
 
 def _is_copy(placement: Placement, placed: Placed) -> bool:
-    """Return whether a statement copies numbers to a temporary, and no condition on data decides whether it does."""
-    arrays, lowered = placement.program.kernel.arrays(), placed.lowered
-    if not isinstance(lowered.rhs, p.Subscript) or len(lowered.reads) != 1 or not _is_of_numbers(placement, placed):
-        return False
-    return bool(arrays[lowered.write.array].dtype == arrays[lowered.reads[0].array].dtype)
+    """Return whether a statement copies numbers to a temporary, and no condition on data decides whether it does.
+
+    Where it converts them, too, nothing is different: a tile is filled with the zero of its own type.
+    """
+    lowered = placed.lowered
+    return isinstance(lowered.rhs, p.Subscript) and len(lowered.reads) == 1 and _is_of_numbers(placement, placed)
 
 
 def _is_conversion(placement: Placement, placed: Placed) -> bool:

@@ -77,9 +77,9 @@ def _parameter_space(parameters: tuple[str, ...]) -> isl.Set:
     return isl.Set.universe(space)
 
 
-def universe(parameters: isl.Set, dims: Sequence[str]) -> isl.Set:
-    """Return the universe with set dimensions *dims* over the parameters of *parameters*."""
-    space = parameters.get_space().set_from_params().add_dims(SET, len(dims))
+def universe(given: isl.Set, dims: Sequence[str]) -> isl.Set:
+    """Return the universe with set dimensions *dims* over the parameters of the set *given*."""
+    space = given.get_space().params().set_from_params().add_dims(SET, len(dims))
     for position, name in enumerate(dims):
         space = space.set_dim_name(SET, position, name)
     return isl.Set.universe(space)
@@ -192,7 +192,7 @@ def _linear_map(
 
 def preimage(domain: isl.Set, names: Sequence[str], forms: Sequence[Affine]) -> isl.Set:
     """Return ``{ [names] : [forms] in domain }``, over the parameters of *domain*."""
-    space = universe(domain.params(), names).get_space()
+    space = universe(domain, names).get_space()
     ls = isl.LocalSpace.from_space(space)
     where = _positions(space, names)
     affs = isl.AffList.alloc(isl.DEFAULT_CONTEXT, len(forms))

@@ -25,7 +25,7 @@ from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.tags import Box
 from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.budget import looking_at
-from polyloop.poly.sets import map_from_forms, project_onto
+from polyloop.poly.sets import lex_relation, map_from_forms, project_onto
 from polyloop.program.lower import Access
 from polyloop.proof.obligation import Claim, Obligation
 from polyloop.proof.witness import element, instance, pair
@@ -102,17 +102,13 @@ def copy_violations(placement: Placement, arrival: Placed, starts: Sequence[Plac
         at, _ = pair(initial.identity(), arrival, arrival)
         yield _not_started(arrival, at)
         return
-    same_thread = link
-    for axis in placement.axes.all:
-        same_thread = same_thread.equate(_IN, arrival.dims.index(axis), _OUT, start.dims.index(axis))
+    axes = [(arrival.dims.index(axis), start.dims.index(axis)) for axis in placement.axes.all]
+    same_thread = lex_relation(link.get_space(), axes, None)
     reads = [*zip(_reads(start), _reads(arrival), strict=True)]
-    copied = link.subtract(link)
-    for one, two in reads:
-        apart = link.apply_range(_element(start, one)).subtract(_element(arrival, two))
-        copied = copied.union(link.intersect_domain(apart.domain()))
-    if not link.is_subset(same_thread) or not copied.is_empty():
+    is_copied = all(link.apply_range(_element(start, one)).is_subset(_element(arrival, two)) for one, two in reads)
+    if not link.is_subset(same_thread) or not is_copied:
         wrong = link.subtract(same_thread)
-        wrong = link.intersect_domain(copied.domain()) if wrong.is_empty() else wrong
+        wrong = _other_elements(start, arrival, reads, link) if wrong.is_empty() else wrong
         at, before = pair(wrong, arrival, start)
         yield Diagnostic(
             "copy-not-started",
@@ -129,6 +125,17 @@ def copy_violations(placement: Placement, arrival: Placed, starts: Sequence[Plac
     yield from _box_violations(placement, start, arrival, link)
     for one, two in reads:
         yield from _changed_source(placement, (start, one), (arrival, two), link)
+
+
+def _other_elements(
+    start: Placed, arrival: Placed, reads: Sequence[tuple[Access, Access]], link: isl.Map
+) -> isl.Map:
+    """Return the pairs of an arrival that copies another element than what was started for it."""
+    found = isl.Map.empty(link.get_space())
+    for one, two in reads:
+        apart = link.apply_range(_element(start, one)).subtract(_element(arrival, two))
+        found = found.union(link.intersect_domain(apart.domain()))
+    return found
 
 
 def _box_violations(placement: Placement, start: Placed, arrival: Placed, link: isl.Map) -> Iterator[Diagnostic]:

@@ -16,7 +16,8 @@ from polyloop.dataflow.value_flow import Flow, writes_of
 from polyloop.mapping.thread_mapping import Placed, Placement, common_loops, storage_map
 from polyloop.poly.affine import Affine
 from polyloop.poly.budget import looking_at
-from polyloop.poly.sets import constant_bounds, map_from_forms, project_onto
+from polyloop.poly.relations import meetings
+from polyloop.poly.sets import constant_bounds, lex_relation, map_from_forms, project_onto
 from polyloop.program.lower import Access
 
 __all__ = ["changed_reads", "is_untouched", "pending_groups", "step_of"]
@@ -57,7 +58,7 @@ def is_untouched(
         if before.plain_is_empty() or after.plain_is_empty():
             continue  # by their places in the loop tree
         looking_at(arrival, last, writer, write)
-        pairs = cells.apply_range(storage_map(placement, writer, write, space).reverse())
+        pairs = meetings(cells, storage_map(placement, writer, write, space))
         if not pairs.intersect(before.reverse()).intersect(link.apply_range(after)).is_empty():
             return False
     return True
@@ -72,9 +73,8 @@ def pending_groups(placement: Placement, start: Placed, arrival: Placed, link: i
     if not loops:
         return 0
     *outer, inner = loops
-    same = link
-    for loop in outer:
-        same = same.equate(_IN, arrival.dims.index(loop), _OUT, start.dims.index(loop))
+    around = [(arrival.dims.index(loop), start.dims.index(loop)) for loop in outer]
+    same = lex_relation(link.get_space(), around, None)
     if not link.is_subset(same):
         return 0
     distances = [

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, cast, final
 
 import islpy as isl
 import numpy as np
@@ -20,6 +20,7 @@ from polyloop.kernel.made import differs
 from polyloop.kernel.reads import with_reads
 from polyloop.kernel.trace import Change
 from polyloop.proof.obligation import findings, public_call, share_proofs
+from polyloop.proof.postponed import Chain, open_chain, step_of, waiting, waits
 from polyloop.proof.read import is_read, mark_read, of_what_was_read
 from polyloop.transform.declare import fields_of
 from polyloop.transform.history import changes_of, remember_step, with_history
@@ -28,6 +29,20 @@ from polyloop.verification.correspondence import Comparison, comparison_of
 from polyloop.verification.provenance import expression_obligations, texts
 
 __all__ = ["Applied", "Transform", "iname_violations", "new_name_violations"]
+
+
+class _Note:
+    """The note of a step: a text, or the function that writes it, which is called when the note is first read."""
+
+    def __get__(self, step: Applied, _: type) -> str:
+        note = step.__dict__["note"]
+        if not isinstance(note, str):
+            note = step.__dict__["note"] = note()
+        assert isinstance(note, str), "a note is a text"
+        return note
+
+    def __set__(self, step: Applied, note: str | Callable[[], str]) -> None:
+        step.__dict__["note"] = note
 
 
 @dataclass(frozen=True)
@@ -78,6 +93,9 @@ def _literal(value: object) -> str:
     return repr(plain)
 
 
+setattr(Applied, "note", _Note())  # noqa: B010 - behind the dataclass, for which it is a text
+
+
 @dataclass(frozen=True)
 class Transform(ABC):
     """A named rewrite of a kernel: one class declares all of it.
@@ -111,8 +129,8 @@ class Transform(ABC):
         """Yield the errors in the result."""
         return ()
 
-    def note(self, before: LoopKernel, after: LoopKernel) -> str:
-        """Return the choices of the transform itself, for the trace."""
+    def note(self, before: LoopKernel, after: LoopKernel) -> str | Callable[[], str]:
+        """Return the choices of the transform itself, for the trace, or a function that finds them when asked."""
         return ""
 
     def resolved(self, kernel: LoopKernel) -> Transform:
@@ -151,24 +169,42 @@ class Transform(ABC):
     @final
     def applied(self, kernel: LoopKernel) -> LoopKernel:
         """Return the transformed kernel, for :meth:`__call__`; everything is resolved."""
+        chain = open_chain()
+        with step_of(chain):
+            return self._applied(kernel, chain)
+
+    def _applied(self, kernel: LoopKernel, chain: Chain | None) -> LoopKernel:
         if found := tuple(self.violations(kernel)):
             raise self._refusal(kernel, found)
         try:
             rewritten = with_reads(self.rewrite(kernel))
-            step = Applied(self, self.note(kernel, rewritten), changes_of(kernel, rewritten))
+            note = cast("str", self.note(kernel, rewritten))  # or its function: see _Note
+            step = Applied(self, note, changes_of(kernel, rewritten))
             result = replace(
                 with_settled_sets(rewritten, kernel), trace=kernel.trace.followed_by(step),
                 reference=_with_first(kernel.reference, rewritten.reference),
             )  # fmt: skip
             share_proofs(rewritten, result)
-            found = tuple(_leaving_arrays(kernel, result)) or tuple(_differing_texts(kernel, result))
-            found = found or tuple(self.consequences(kernel, result)) or tuple(_changed_expressions(kernel, result))
+            found = () if chain is None or result.reference is kernel.reference else tuple(chain.problems(kernel))
+            with waiting():
+                found = found or self._problems(kernel, result)
         except VerificationError as error:
             raise self._refusal(kernel, error.found) from error
         if found:
             raise self._refusal(kernel, found)
         remember_step(kernel, step)
         return result
+
+    def _problems(self, before: LoopKernel, after: LoopKernel) -> tuple[Diagnostic, ...]:
+        """Return what is wrong with the result, as far as it does not wait for the end of a chain."""
+        found = tuple(_leaving_arrays(before, after))
+        is_changed = _texts(before) != _texts(after)
+        if is_changed and not waits(_differing_texts):
+            found = found or tuple(_differing_texts(after))
+        found = found or tuple(self.consequences(before, after))
+        if is_changed and not waits(_changed_expressions):
+            found = found or tuple(_changed_expressions(after))
+        return found
 
     def _refusal(self, kernel: LoopKernel, found: tuple[Diagnostic, ...]) -> TransformError:
         error = TransformError(self.name, kernel.name, [with_history(kernel, finding) for finding in found])
@@ -192,27 +228,25 @@ def _leaving_arrays(before: LoopKernel, after: LoopKernel) -> Iterable[Diagnosti
     return () if reference is None or reference is before.reference else bounds_violations(reference.kernel)
 
 
-def _differing_texts(before: LoopKernel, after: LoopKernel) -> Iterator[Diagnostic]:
+def _differing_texts(kernel: LoopKernel) -> Iterator[Diagnostic]:
     """Yield texts that differ from the program's: further checks number the reads of an instruction by its text."""
-    comparison = _compared(before, after)
+    comparison = _compared(kernel)
     for _, text in () if comparison is None else texts(comparison):
         if text.difference is not None:
             yield text.difference
 
 
-def _changed_expressions(before: LoopKernel, after: LoopKernel) -> Iterator[Diagnostic]:
+def _changed_expressions(kernel: LoopKernel) -> Iterator[Diagnostic]:
     """Yield expressions that differ from the program's."""
-    comparison = _compared(before, after)
+    comparison = _compared(kernel)
     if comparison is not None:
-        yield from findings(after, expression_obligations(comparison))
+        yield from findings(kernel, expression_obligations(comparison))
 
 
-def _compared(before: LoopKernel, after: LoopKernel) -> Comparison | None:
-    """Return *after* beside its reference program, if texts changed and it can be placed on threads already."""
-    if _texts(before) == _texts(after):
-        return None
+def _compared(kernel: LoopKernel) -> Comparison | None:
+    """Return *kernel* beside its reference program, if it can be placed on threads already."""
     try:
-        comparison = comparison_of(after)
+        comparison = comparison_of(kernel)
         comparison.new  # noqa: B018 - placed when code is generated
     except VerificationError:
         return None

@@ -27,6 +27,7 @@ from polyloop.program.ir import Access, Lowered, Program, Update
 from polyloop.program.lower import lower
 from polyloop.proof.access_spans import site_of_access
 from polyloop.proof.obligation import Claim, Obligation
+from polyloop.proof.postponed import waits
 from polyloop.verification.computed_subscripts import Inside, Outcome, pieces_outside
 
 __all__ = [
@@ -231,7 +232,8 @@ def bounds_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
     An access that leaves its array for some parameters only becomes a condition (:func:`bounds_conditions`).
     Subscripts that depend on data are not checked (:func:`left_to_data`).
     """
-    yield from _bounds(kernel)[0]
+    if not waits(bounds_violations):
+        yield from _bounds(kernel)[0]
 
 
 def bounds_conditions(kernel: LoopKernel) -> tuple[Condition, ...]:
@@ -317,7 +319,7 @@ def _decided(
         inside = Inside.of(index, extent, statement.inames, domain)
         outcome = inside.outcome(domain.params())
         if outcome is Outcome.CHECKED:
-            everything = isl.Set.universe(domain.params().get_space())
+            everything = isl.Set.universe(domain.get_space().params())
             array = f"{access.array}, whose shape is ({', '.join(show(extent) for extent in shape)})"
             spelt = show(_spelt(access))
             yield Condition(everything, everything, everything, spelt, array, statement.instruction.id, inside)

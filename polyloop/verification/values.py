@@ -24,6 +24,7 @@ from polyloop.poly.relations import image_of, is_injective, left_of
 from polyloop.poly.sets import IN, map_from_forms
 from polyloop.program.ir import Access, Init, Update
 from polyloop.proof.obligation import Claim, Obligation, findings
+from polyloop.proof.postponed import waits
 from polyloop.proof.witness import element, instance, pair, point_set, sizes, witness
 from polyloop.verification.accumulators import outermost
 from polyloop.verification.buffers import buffer_obligations
@@ -45,7 +46,8 @@ __all__ = ["value_obligations", "value_violations"]
 
 def value_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
     """Yield diagnostics for instances that are lost, and for values in temporaries that are not the program's."""
-    yield from findings(kernel, value_obligations(comparison_of(kernel)))
+    if not waits(value_violations):
+        yield from findings(kernel, value_obligations(comparison_of(kernel)))
 
 
 def value_obligations(comparison: Comparison) -> Iterator[Obligation]:

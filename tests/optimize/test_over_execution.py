@@ -160,3 +160,33 @@ def test_counts_are_those_of_the_program() -> None:
 def test_the_text_compiles_and_keeps_its_registers(arch: str) -> None:
     text = pl.generate_code(tiled(program()), target=pl.CudaTarget(arch)).device_code
     assert compile_cuda(text, arch).cubin
+
+
+def test_phantoms_that_would_race_with_each_other_do_not_run() -> None:
+    """Threads 1 and 2 have no instance for any size; as phantoms both would write ``w[1]``."""
+    knl = pl.make_kernel(
+        "{[b, x, y, i, j, k]: 0 <= b and 0 <= x, i, j < 16 and 0 <= y, k < 8 and 16*b + i < n and 16*b + j < n}",
+        """
+        for b
+            for x, y
+                <float32> tile[x, y] = a[x, y]
+            end
+            for i
+                w[(i + 1)//2] = sum(k, tile[i, k])
+            end
+            for j
+                c[16*b + j] = w[(j + 1)//2]
+            end
+        end
+        """,
+        [
+            pl.GlobalArg("a", np.float32, shape="16, 8"),
+            pl.GlobalArg("c", np.float32, shape="n"),
+            pl.TemporaryVariable("w", np.float32, shape=(16,), address_space=pl.AddressSpace.LOCAL),
+            ...,
+        ],
+        assumptions="n = 1",
+    )
+    knl = pl.set_temporary_address_space(knl, "tile", "local").tag_inames("b:g.0, x:l.0, i:l.0, j:l.0")
+    assert not edges(knl).placement.phantoms
+    pl.generate_code(knl, target=pl.CudaTarget())

@@ -196,3 +196,48 @@ def test_the_texts_compile(multiple: int, arch: str) -> None:
 
 
 # }}}
+
+
+def test_sums_that_share_a_place_with_others_are_those_of_the_program() -> None:
+    """Rows follow one another in one variable: a row beyond the matrix would write where one of the program's is."""
+    knl = pl.split_iname(program(), "i", 8, outer_tag="g.1", inner_iname="ib")
+    knl = pl.split_iname(knl, "ib", 4, outer_iname="iu", inner_iname="it", inner_tag="l.1")
+    knl = pl.split_iname(knl, "j", 4, outer_tag="g.0", inner_iname="jt", inner_tag="l.0")
+    knl = pl.split_iname(knl, "k", 4, outer_iname="ko", inner_iname="ki").prioritize_loops("iu, ko, ki")
+    knl = pl.add_prefetch(pl.add_prefetch(knl, "a", "it, ki"), "b", "jt, ki")
+    assert not edges(pl.pipeline(knl, "ko", stages=2, via="cp.async")).placement.phantoms
+
+
+def test_a_tile_of_another_type_is_filled_too() -> None:
+    domain = "{[g, x, y, i, j, k]: 0 <= g and 0 <= x, y, i, k < 16 and 0 <= j < 8 and 16*g + x < m and 16*g + i < m}"
+    knl = pl.make_kernel(
+        domain,
+        """
+        for g
+            for x, y
+                <float16> tile[x, y] = a[16*g + x, y]  {id=fetch}
+            end
+            for i, j
+                c[16*g + i, j] = sum(k, tile[i, k]*b[k, j])  {id=product}
+            end
+        end
+        """,
+        [
+            pl.GlobalArg("a", np.float32, shape="m, 16"),
+            pl.GlobalArg("b", np.float16, shape="16, 8"),
+            pl.GlobalArg("c", np.float32, shape="m, 8"),
+            ...,
+        ],
+        assumptions="m >= 1",
+    )
+    knl = pl.set_temporary_address_space(knl, "tile", "local").tag_inames("g:g.0")
+    knl = pl.tensorize(knl, "id:product", "mma_m16n8k16_f16").tag_inames("y:l%16").split_iname("x", 2, inner_tag="l/16")
+    knl = pl.add_prefetch(knl, "b", "j_lane, j_reg, k", default_tag="l.auto")
+    assert edges(knl).filled == {"fetch", "fetch_b"}
+    code, rng = cuda(knl), np.random.default_rng(2)
+    library = fibre_library(code)
+    b = rng.random((16, 8)).astype(np.float16)
+    for m in (1, 19):
+        a = rng.random((m, 16), np.float32)
+        wanted = a.astype(np.float16).astype(np.float32) @ b.astype(np.float32)
+        agrees(code, library, {"a": a, "b": b}, wanted)

@@ -72,7 +72,7 @@ def _over_threads(statement: Statement, sizes: Mapping[str, int]) -> Statement:
     dims = (*filter(is_block_axis, others), *sizes, *loops_among(others))
     forms = {axis: digit_form(digit, sizes) for axis, digit in statement.digits.items()}
     images = [forms.get(dim) or Affine.variable(dim) for dim in statement.dims]
-    whole = universe(statement.domain.params(), dims)
+    whole = universe(statement.domain, dims)
     domain = map_from_forms(whole, dims, images).intersect_range(statement.domain).domain()
     rows = [row for axis, size in sizes.items()
             for row in (Row(Affine.variable(axis)), Row(Affine(((axis, -1),), size - 1)))]  # fmt: skip

@@ -399,7 +399,8 @@ class SplitArrayAxis(Transform):
         def split(old: LoopKernel, names: Sequence[str]) -> LoopKernel:
             for name in names:
                 old = self._split(old, name)
-            return replace(old, conditions=bounds_conditions(old))
+            # the conditions are those of the reference program, which has none itself
+            return replace(old, conditions=bounds_conditions(old)) if old.reference is None else old
 
         return on_both(kernel, self.array_names, split)
 

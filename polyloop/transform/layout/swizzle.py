@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
-from polyloop.cost.bank_conflicts import BankConflicts, bank_conflicts, shared_accesses
+from polyloop.cost.bank_conflicts import WIDEST, BankConflicts, bank_conflicts, shared_accesses
 from polyloop.dataflow.address_spaces import place
-from polyloop.errors import Diagnostic, unknown_name
+from polyloop.errors import Diagnostic, VerificationError, unknown_name
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.swizzle import Swizzle as Layout
 from polyloop.kernel.swizzle import swizzle_problem
+from polyloop.kernel.trace import Trace
 from polyloop.program.expand_lanes import with_lanes
+from polyloop.proof.postponed import in_chain, waits
 from polyloop.transform.base import Transform
 from polyloop.transform.loops.auto_local import assign_auto
 from polyloop.transform.parameters import TemporaryName
@@ -99,12 +102,8 @@ class Swizzle(Transform):
             if value is not None and (type(value) is not int or not least <= value <= _MOST):
                 yield _bad(f"{name} cannot be {value!r}", hint=f"give a number from {least} to {_MOST}")
                 return
-        space = place(assign_auto(kernel)).spaces[self.ary_name]
-        if space is not AddressSpace.LOCAL:
-            yield _bad(
-                f"'{self.ary_name}' is {space}: only shared memory has banks",
-                hint="swizzle an array that threads of a block share",
-            )
+        if not in_chain() and (found := tuple(_apart(kernel, [self.ary_name]))):
+            yield from found
             return
         nesting = temporary.nesting()
         row = temporary.row()
@@ -141,6 +140,10 @@ class Swizzle(Transform):
         return replace(kernel, temporaries={**kernel.temporaries, self.ary_name: new})
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        waits(_swizzled_apart)
+        swizzle, dtype = after.temporaries[self.ary_name].swizzle, after.temporaries[self.ary_name].dtype
+        if swizzle is not None and dtype is not None and swizzle.keeps(max(1, WIDEST // dtype.itemsize)):
+            return
         old = {_key(entry): entry for entry in self._accesses(before)}
         for entry in self._accesses(after):
             known = old.get(_key(entry))
@@ -157,10 +160,19 @@ class Swizzle(Transform):
                 )
                 return
 
-    def note(self, before: LoopKernel, after: LoopKernel) -> str:
-        old = {_key(entry): entry for entry in self._counted(before)}
+    def note(self, before: LoopKernel, after: LoopKernel) -> Callable[[], str]:
+        # without their traces: the kernel of this step would hold itself, and facts about both of them
+        bare = [replace(kernel, trace=Trace()) for kernel in (before, after)]
+        return partial(self._turns, *bare)
+
+    def _turns(self, before: LoopKernel, after: LoopKernel) -> str:
         parts = [str(after.temporaries[self.ary_name].swizzle)]
-        for entry in self._counted(after):
+        try:
+            old = {_key(entry): entry for entry in self._counted(before)}
+            new = self._counted(after)
+        except VerificationError:  # out of time
+            return parts[0]
+        for entry in new:
             was = old.get(_key(entry))
             if was is not None and not (was.unknown or entry.unknown) and (was.conflicts or entry.conflicts):
                 verb = "writes" if entry.is_write else "reads"
@@ -172,6 +184,21 @@ class Swizzle(Transform):
 
 
 _MOST = 16
+
+
+def _swizzled_apart(kernel: LoopKernel) -> Iterable[Diagnostic]:
+    return _apart(kernel, [name for name, temporary in kernel.temporaries.items() if temporary.swizzle is not None])
+
+
+def _apart(kernel: LoopKernel, names: Iterable[str]) -> Iterator[Diagnostic]:
+    """Yield ``bad-swizzle`` for each of the temporaries *names* that threads do not share."""
+    spaces = place(assign_auto(kernel)).spaces
+    for name in names:
+        if spaces[name] is not AddressSpace.LOCAL:
+            yield _bad(
+                f"'{name}' is {spaces[name]}: only shared memory has banks",
+                hint="swizzle an array that threads of a block share",
+            )
 
 
 def _key(entry: BankConflicts) -> tuple[str, str, bool]:

@@ -38,6 +38,7 @@ from polyloop.program.expand_lanes import lane_violations
 from polyloop.program.lower import Lowered
 from polyloop.program.scan_patterns import carried_violations
 from polyloop.proof.obligation import Claim, is_waived, share_proofs
+from polyloop.proof.postponed import waits
 from polyloop.proof.witness import element, instance, pair, witness
 from polyloop.sync.block_waits import block_violations
 from polyloop.sync.lookback_progress import passing_violations
@@ -267,6 +268,8 @@ def parallel_violations(kernel: LoopKernel, tags: Iterable[tuple[str, str]]) -> 
         if found := (*_reduction_violations(kernel, iname, text), *carried_violations(kernel, iname, text)):
             yield from found
             return
+    if waits(_axes_violations):
+        return
     placement = place(kernel)
     if found := (*islice(_race_violations(placement, axes), 1), *block_violations(placement)):
         yield from found
@@ -274,6 +277,12 @@ def parallel_violations(kernel: LoopKernel, tags: Iterable[tuple[str, str]]) -> 
     for finding in (*passing_violations(placement), *divergent_reductions(placement), *order_violations(kernel)):
         yield _disordered(finding, axes)
         return
+
+
+def _axes_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
+    """Yield what :func:`parallel_violations` does of all hardware axes."""
+    tags = [(iname, kernel.tag(iname)) for iname in kernel.inames]
+    return parallel_violations(kernel, [(iname, str(tag)) for iname, tag in tags if axis_name(tag) is not None])
 
 
 def _race_violations(placement: Placement, axes: Mapping[str, str]) -> Iterator[Diagnostic]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import chain
 from typing import Annotated
@@ -22,6 +22,7 @@ from polyloop.poly.affine import affine_of
 from polyloop.program.expand_lanes import with_lanes
 from polyloop.program.lower import loop_order
 from polyloop.proof.obligation import findings
+from polyloop.proof.postponed import waits
 from polyloop.sync.async_product import sum_obligations
 from polyloop.transform.base import Transform
 from polyloop.transform.declare import Keyed, Names, Takes
@@ -339,17 +340,22 @@ class Tensorize(Transform):
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         if found := tuple(parallel_violations(after, self._tags(before))):
             return found
-        placement = place(with_lanes(assign_auto(after)))
-        chosen = self._chosen(before)
-        problems = (
-            matrix_problems(placement, instruction)
-            for instruction in placement.program.kernel.instructions
-            if instruction.id in chosen
-        )
-        return tuple(chain.from_iterable(problems)) or findings(after, sum_obligations(placement))
+        return () if waits(_all_violations) else _matrix_violations(after, self._chosen(before))
 
     def note(self, before: LoopKernel, after: LoopKernel) -> str:
         return "; ".join(f"'{name}': {after.instruction(name).matrix}" for name in self._chosen(before))
+
+
+def _all_violations(kernel: LoopKernel) -> Iterable[Diagnostic]:
+    return _matrix_violations(kernel, [i.id for i in kernel.instructions if i.matrix is not None])
+
+
+def _matrix_violations(kernel: LoopKernel, chosen: Container[str]) -> Iterable[Diagnostic]:
+    """Return why matrix instructions cannot compute what *chosen* instructions do, or why their sums cannot wait."""
+    placement = place(with_lanes(assign_auto(kernel)))
+    instructions = placement.program.kernel.instructions
+    problems = (matrix_problems(placement, i) for i in instructions if i.id in chosen)
+    return tuple(chain.from_iterable(problems)) or findings(kernel, sum_obligations(placement))
 
 
 def _is_free(kernel: LoopKernel, iname: str) -> bool:

@@ -256,7 +256,7 @@ def _move(
         for base, stride, iname in zip(box.bases, box.strides, new, strict=True)
     ]
     inames = (*box.outer, *own)
-    whole = universe(elements.params(), inames)
+    whole = universe(elements, inames)
     there = map_from_forms(whole, inames, [*(Affine.variable(iname) for iname in box.outer), *forms])
     rows = [
         row

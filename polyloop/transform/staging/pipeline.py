@@ -20,6 +20,7 @@ from polyloop.kernel.layout import Nested
 from polyloop.kernel.tags import AutoLocal, GroupAxis, Sequential, Unroll, UnrollHint, Vectorize, is_thread
 from polyloop.poly.sets import constant_bounds
 from polyloop.proof.obligation import findings
+from polyloop.proof.postponed import waits
 from polyloop.sync.async_copy import copy_obligations
 from polyloop.sync.async_product import lag_in, product_obligations
 from polyloop.transform.base import Transform, iname_violations
@@ -210,15 +211,21 @@ class Pipeline(Transform):
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         yield from value_violations(after)
         yield from order_violations(after)
-        placement = place(assign_auto(after))
-        yield from findings(after, copy_obligations(placement))
-        yield from findings(after, product_obligations(placement))
+        if not waits(_under_way_violations):
+            yield from _under_way_violations(after)
 
     def note(self, before: LoopKernel, after: LoopKernel) -> str:
         del after
         if self.producers is not None:
             return ""
         return f"fetched ahead: {', '.join(rotation.buffer for rotation in self._rotations(before))}"
+
+
+def _under_way_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
+    """Yield diagnostics for copies and products that are used before they have ended."""
+    placement = place(assign_auto(kernel))
+    yield from findings(kernel, copy_obligations(placement))
+    yield from findings(kernel, product_obligations(placement))
 
 
 def _buffer_of(kernel: LoopKernel, name: str) -> str | None:

@@ -10,9 +10,11 @@ from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import axis_name, is_lane, is_thread
 from polyloop.program.lower import loop_order
+from polyloop.proof.postponed import in_chain
 from polyloop.transform.loops.nests import nest_violations
 from polyloop.transform.staging.plan import Plan, Target
 from polyloop.transform.staging.uses import Use
+from polyloop.verification.order import order_violations
 
 __all__ = ["loops_around", "outside_of_loops"]
 
@@ -65,7 +67,9 @@ def outside_of_loops(kernel: LoopKernel, name: str, outer: Collection[str]) -> L
     first = at
     while first > 0 and _share_a_loop(kernel, kernel.instructions[first - 1], kernel.instructions[at + 1], outer):
         first -= 1
-    if first == at or not any(nest_violations(kernel)):
+    if first == at or in_chain():  # the chain is refused where the loop must not end, and done step by step
+        return kernel
+    if not (any(order_violations(kernel)) or any(nest_violations(kernel))):  # stops at the first one
         return kernel
     before, copy, behind = kernel.instructions[:at], kernel.instructions[at], kernel.instructions[at + 1 :]
     whole = replace(kernel, instructions=(*before[:first], copy, *before[first:], *behind))

@@ -20,6 +20,7 @@ from polyloop.kernel.tags import axis_name, is_thread
 from polyloop.poly.axes import is_block_axis
 from polyloop.program.expand_lanes import VECTOR_LENGTHS
 from polyloop.proof.obligation import findings
+from polyloop.proof.postponed import waits
 from polyloop.sync.storage_aliasing import pool_obligations
 from polyloop.transform.base import Transform, iname_violations, new_name_violations
 from polyloop.transform.instructions.matching import match_violations
@@ -94,12 +95,17 @@ class Staging(Transform):
         several = any(len(before.instruction(user).terms) > 1 for user in users)
         in_doubt = plan.outer is not None or several or plan.filling.reuses_loops(before)
         yield from _staged_violations(after, plan.filling.id, in_doubt)
-        yield from findings(after, failure_obligations(comparison_of(after)))
+        if not waits(_failure_violations):
+            yield from _failure_violations(after)
         if self.shares(before):
             yield from findings(after, pool_obligations(place(after)))
 
     def note(self, before: LoopKernel, after: LoopKernel) -> str:
         return _placement_note(after, self.plan(before).filling.id)
+
+
+def _failure_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
+    yield from findings(kernel, failure_obligations(comparison_of(kernel)))
 
 
 def _uses(kernel: LoopKernel, plan: Plan) -> Iterator[Use | Diagnostic]:
