@@ -94,7 +94,8 @@ def _instance_link(
             if isinstance(name, str) and name in inames:
                 known.setdefault(name, form)
     for form, other in zip(read, written, strict=True):
-        known |= _digits(form, other, known, partial(constant_bounds_of, writer, inames))
+        if all(name in inames or name in known for name, _ in other.terms):
+            known |= _digits(form, other, known, partial(constant_bounds_of, writer, inames))
     if not known.keys() >= {*inames}:
         return None
     if any(other.substitute(known) != form for form, other in zip(read, written, strict=True)):

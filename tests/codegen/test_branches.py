@@ -142,26 +142,3 @@ def test_a_loop_ends_where_its_flag_is_false() -> None:
         "{[i, k]: 0 <= i < n and 0 <= k < 20}", text.replace("more = v > 1 {if=more}", ""), data, seq_dependencies=True
     )
     assert "if (more)" in cuda(kept)
-
-
-def test_a_loop_with_break_ends_where_its_flag_is_false() -> None:
-    """The test that ends it comes before what else an iteration does."""
-
-    @pl.kernel
-    def escape(x: pl.Array[np.float32, n], y: pl.Array[np.int32, n], n: int) -> None:
-        for i in range(n):
-            z = x[i]
-            count = 0
-            for k in range(20):
-                if z > 4:
-                    break
-                z = z * z
-                count = k + 1
-            y[i] = count
-
-    assert isinstance(escape, pl.LoopKernel)
-    knl = escape.split_iname("i", 4, outer_tag="g.0", inner_tag="l.0")
-    source = cuda(knl)
-    assert "for (int k = 0; k < 20 && k_goes_on; ++k) {" in source
-    assert "if (z > 4.0f)" in source
-    check(knl, {"x": np.array([1, 5, 1.5, 1.01, 4], np.float32)}, {"y": np.array([20, 0, 2, 8, 1], np.int32)})
