@@ -281,7 +281,7 @@ def test_the_length_of_an_array_is_the_extent_of_its_first_axis() -> None:
         np.testing.assert_array_equal(call(a=a).out, 21 + np.arange(4) + 8)
 
 
-def test_a_loop_with_break_ends_where_its_flag_is_false():
+def test_a_loop_with_break_ends_where_its_flag_is_false() -> None:
     """The test that ends it comes before what else an iteration does."""
 
     def escape(x: pl.Array[np.float32, "n"], y: pl.Array[np.int32, "n"], n: int):
