@@ -37,7 +37,7 @@ _open: Final[ContextVar[Chain | None]] = ContextVar("_open", default=None)
 _own: Final[ContextVar[Chain | None]] = ContextVar("_own", default=None)
 """The chain of which the step under way is a part."""
 _waiting: Final[ContextVar[bool]] = ContextVar("_waiting", default=False)
-"""Whether that step looks at its result."""
+"""Flag of a step that looks at its result."""
 
 
 def open_chain() -> Chain | None:

@@ -196,7 +196,7 @@ class Transform(ABC):
         return result
 
     def _problems(self, before: LoopKernel, after: LoopKernel) -> tuple[Diagnostic, ...]:
-        """Return what is wrong with the result, as far as it does not wait for the end of a chain."""
+        """Return the faults of the result, as far as they do not wait for the end of a chain."""
         found = tuple(_leaving_arrays(before, after))
         is_changed = _texts(before) != _texts(after)
         if is_changed and not waits(_differing_texts):

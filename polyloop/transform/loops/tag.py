@@ -280,7 +280,7 @@ def parallel_violations(kernel: LoopKernel, tags: Iterable[tuple[str, str]]) -> 
 
 
 def _axes_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
-    """Yield what :func:`parallel_violations` does of all hardware axes."""
+    """Yield the diagnostics of :func:`parallel_violations` of all hardware axes."""
     tags = [(iname, kernel.tag(iname)) for iname in kernel.inames]
     return parallel_violations(kernel, [(iname, str(tag)) for iname, tag in tags if axis_name(tag) is not None])
 
