@@ -351,7 +351,7 @@ def _all_violations(kernel: LoopKernel) -> Iterable[Diagnostic]:
 
 
 def _matrix_violations(kernel: LoopKernel, chosen: Container[str]) -> Iterable[Diagnostic]:
-    """Return the reasons why matrix instructions cannot compute *chosen* instructions, or why their sums cannot wait."""
+    """Return the reasons why matrix instructions cannot compute *chosen* instructions, or their sums cannot wait."""
     placement = place(with_lanes(assign_auto(kernel)))
     instructions = placement.program.kernel.instructions
     problems = (matrix_problems(placement, i) for i in instructions if i.id in chosen)
