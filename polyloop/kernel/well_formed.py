@@ -80,7 +80,7 @@ def table_faults(kernel: LoopKernel) -> Iterator[str]:
         ("partial results in", kernel.partials, kernel.temporaries),
         ("a buffer", kernel.buffers, kernel.temporaries),
         ("a buffer of", kernel.buffers.values(), kernel.arrays()),
-        ("a role that copies by", (name for role in kernel.roles for name in role.copies), ids.union(kernel.temporaries)),
+        ("a role that copies by", (name for role in kernel.roles for name in role.copies), {*ids, *kernel.temporaries}),
         ("a count of arrivals along", filter(None, (kernel.blocks.axis, kernel.blocks.counted)), _Axes()),
     )
     for what, names, known in listed:
