@@ -17,17 +17,21 @@ import argparse
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 import polyloop as pl
-from polyloop.library.tensor_cores import in_warps
+from polyloop.library.matmul import schedules
+from polyloop.library.tensor_cores import on_groups_of_warps, stored_by_boxes
 
 F = np.float32
-_PANEL: Final = 2048
+_PANEL: Final = 4096
+
+Transformation: TypeAlias = Callable[[pl.LoopKernel], pl.LoopKernel]
 
 
 @dataclass(frozen=True)
@@ -240,7 +244,7 @@ def _check_gradients(run: pl.RankProgram, machine: Machine) -> int:
 
 
 def product(panel: int = _PANEL) -> pl.LoopKernel:
-    """Return a product of bfloat16 in panels of terms."""
+    """Return a product of bfloat16 in panels of terms (SUMMA)."""
     return pl.make_kernel(
         f"{{[i, j, panel, k]: 0 <= i < m and 0 <= j < n and 0 <= {panel}*panel < p and 0 <= k < {panel}}}",
         f"""
@@ -256,26 +260,51 @@ def product(panel: int = _PANEL) -> pl.LoopKernel:
         assumptions=f"m >= 1 and n >= 1 and p >= {panel} and p mod {panel} = 0 and n mod 8 = 0")
 
 
-def _product_on_gpu(kernel: pl.LoopKernel) -> pl.LoopKernel:
-    """Return a phase on tensor cores, by warps."""
+def product_by_columns() -> pl.LoopKernel:
+    """Return a product of bfloat16 in panels of columns, in which b is stored."""
+    return pl.make_kernel(
+        "{[i, panel, j, k]: 0 <= i < m and 0 <= panel < q and 0 <= j < w and 0 <= k < p}",
+        """
+        for panel, i, j
+            c[i, panel, j] = sum(k, a[i, k]*b[panel, k, j])
+        end
+        """,
+        [pl.GlobalArg("a", "bfloat16", shape="m, p"), pl.GlobalArg("b", "bfloat16", shape="q, p, w"),
+         pl.GlobalArg("c", F, shape="m, q, w"), ...], name="columns",
+        assumptions="m >= 1 and w >= 1 and p >= 1 and q >= 1 and p mod 8 = 0 and w mod 8 = 0")
+
+
+def _product_on_gpu(kernel: pl.LoopKernel, rows: int = 128, columns: int = 256, stages: int = 4) -> pl.LoopKernel:
+    """Return a phase on tensor cores, by groups of four warps; sums that go on are added to memory from registers."""
     if "k" not in kernel.inames:
         kernel = pl.split_iname(kernel, "j", 256, outer_tag="g.0", inner_tag="l.0")
         return pl.tag_inames(kernel, "i:g.1")
-    kernel = in_warps(kernel, (256, 128, 64), (64, 64), (16, 8, 16), 16)
-    kernel = pl.tensorize(pl.prioritize_loops(kernel, "ko, kk"), "insn_1", "mma_m16n8k16_bf16", ahead=True)
-    kernel = pl.prioritize_loops(kernel, "ko, kk, mi, ni")
-    for name, tile, sweep in (("a", "a_tile", "wi, mi, ii_lane, ii_reg, kk, ki"),
-                              ("b_part", "b_tile", "wj, ni, jj_lane, jj_reg, kk, ki")):
-        kernel = pl.swizzle(pl.add_prefetch(kernel, name, sweep, temporary_name=tile, pad=0, vec=8), tile)
-    return pl.pipeline(kernel, "ko", stages=3, via="cp.async")
+    goes_on = "insn_1" in {entry.id for entry in kernel.instructions}
+    kernel = on_groups_of_warps(
+        kernel, f"wgmma_m64n{columns}k16_bf16", rows, columns, stages, lag=1, via="tma",
+        within="insn_1" if goes_on else "insn", operands=("a", "b_part"))
+    return pl.order_blocks(kernel if goes_on else stored_by_boxes(kernel), "bx", group=8)
 
 
-def divided_product(ranks: int, *, scheduled: bool = True, panel: int = _PANEL) -> pl.DistributedKernel:
+def divided_product(
+    ranks: int, *, scheduled: bool = True, panel: int = _PANEL, schedule: Transformation = _product_on_gpu
+) -> pl.DistributedKernel:
     """Return a product divided by rows of all three matrices: panels of the right one come from their rank."""
     blocks = dict.fromkeys("abc", "block, *")
     found = pl.distribute(product(panel), blocks, "i:mesh.0", (ranks,), hosts="panel")
     for name in found.kernels if scheduled else ():
-        found = found.transformed(name, _product_on_gpu)
+        found = found.transformed(name, schedule)
+    return found
+
+
+def divided_columns(
+    ranks: int, *, scheduled: bool = True, schedule: Transformation = _product_on_gpu
+) -> pl.DistributedKernel:
+    """Return a product divided by rows of all three matrices, of which each panel of columns comes from all ranks."""
+    blocks = {"a": "block, *", "b": "*, block, *", "c": "block, *, *"}
+    found = pl.distribute(product_by_columns(), blocks, "i:mesh.0", (ranks,), hosts="panel")
+    for name in found.kernels if scheduled else ():
+        found = found.transformed(name, schedule)
     return found
 
 
@@ -290,15 +319,29 @@ def _product_data(run: pl.RankProgram, machine: Machine, sizes: dict[str, int]) 
 
 def _check_product(run: pl.RankProgram, machine: Machine) -> int:
     """Compare a small product with PyTorch, and return the bytes sent."""
-    panel = _PANEL if machine.on_gpu else 16
+    panel = 2048 if machine.on_gpu else 16
     sizes = {"m": 4 * panel, "n": 4 * panel, "p": 4 * panel}
+    if "q" in run.analysis.source.parameters:
+        sizes = {"m": 4 * panel, "p": 4 * panel, "q": 4, "w": panel}
     data = _product_data(run, machine, sizes)
     run(**data, **sizes)
     sent = _as_counted(run, sizes)
     a, b, c = (run.gather(name, data[name], **sizes).to(machine.torch.float32) for name in "abc")
     expected = a @ b
+    if "q" in sizes:
+        c = c.transpose(0, 1)
     assert float((c - expected).abs().max() / expected.abs().max()) < 1e-3
     return sent
+
+
+def _product_of_library(machine: Machine, n: int, repeats: int) -> float:
+    """Return the time of the library's product of n x n on one GPU [s]."""
+    torch = machine.torch
+    knl = schedules("bfloat16")["wgmma, tiles of 128 x 256"]()
+    run = pl.compile(knl, target=machine.target)
+    a, b = (torch.rand((n, n), device=machine.device).to(torch.bfloat16) for _ in range(2))
+    c = torch.empty((n, n), device=machine.device)
+    return _median(lambda: run(a=a, b=b, c=c), machine, repeats, lambda: None)
 
 
 # }}}
@@ -306,9 +349,14 @@ def _check_product(run: pl.RankProgram, machine: Machine) -> int:
 
 def _time_of(run: pl.RankProgram, machine: Machine, call: Callable[[], object], repeats: int) -> float:
     """Return the median time of a call, all ranks of which begin together [s]."""
+    return _median(call, machine, repeats, lambda: run.engine.all_gather(""))
+
+
+def _median(call: Callable[[], object], machine: Machine, repeats: int, meet: Callable[[], object]) -> float:
+    """Return the median time of a call [s]."""
     times = []
     for number in range(repeats + 2):
-        run.engine.all_gather("")
+        meet()
         machine.wait()
         begin = perf_counter()
         call()
@@ -346,22 +394,24 @@ class Measurement:
 def measurements(options: argparse.Namespace) -> dict[str, Measurement]:
     """Return the programs at the sizes of the options."""
     n, rows, matrix, steps = options.points, options.rows, options.matrix, options.steps
-    sweeps = (1 if options.small else 50) * steps  # in each call the inspector takes as long as hundreds of iterations
+    width = 16 if options.small else options.columns
+    sweeps = (1 if options.small else 50) * steps
     return {
         "heat": Measurement(divided, _check_heat, _heat_data,
                             lambda ranks: {"m": n * ranks, "n": n, "steps": steps}, {}, 2 * steps, is_weak=True),
         "cg": Measurement(divided_gradients, _check_gradients, _gradients_data,
                           lambda ranks: {"n": rows**3 * ranks, "most": 2}, {"most": 2 + sweeps}, sweeps, is_weak=True),
-        "product": Measurement(divided_product, _check_product, _product_data,
-                               lambda _: dict.fromkeys("mnp", matrix), {}, 1, is_weak=False),
+        "product": Measurement(partial(divided_product, panel=16 if options.small else options.panel), _check_product,
+                               _product_data, lambda _: dict.fromkeys("mnp", matrix), {}, 1, is_weak=False),
+        "columns": Measurement(divided_columns, _check_product, _product_data,
+                               lambda _: {"m": matrix, "p": matrix, "q": matrix // width, "w": width}, {}, 1,
+                               is_weak=False),
     }
 
 
 def report(name: str, job: Measurement, engine: pl.Engine, machine: Machine, options: argparse.Namespace) -> None:
     """Compare a program with NumPy, measure it, and print its efficiency."""
     ways: list[dict[str, Any]] = [{"scheduled": machine.on_gpu}]
-    if name == "product" and options.small:
-        ways[0]["panel"] = 16
     if name == "heat":
         ways += [{**ways[0], "overlap": False}]
     run = job.make(engine.size, **ways[0]).compile(engine, machine.target)
@@ -371,20 +421,23 @@ def report(name: str, job: Measurement, engine: pl.Engine, machine: Machine, opt
     def by_itself(one: pl.Engine) -> float:
         if machine.on_gpu:
             machine.torch.cuda.set_device(place)  # of this thread
-        alone = job.make(1, **ways[0]).compile(one, machine.target)
+        alone = job.make(1, **ways[0]).compile(one, machine.target, once=True)
         return measured(alone, machine, job.data, job.sizes(1), options.repeats, job.more)
 
     (single,) = pl.run_ranks(1, by_itself)
+    is_product = not job.is_weak and machine.on_gpu
+    library = _product_of_library(machine, options.matrix, options.repeats) if is_product else single
     for way in ways:
         if machine.on_gpu:
             machine.torch.cuda.empty_cache()
-        run = job.make(engine.size, **way).compile(engine, machine.target)
+        run = job.make(engine.size, **way).compile(engine, machine.target, once=True)
         time = measured(run, machine, job.data, job.sizes(engine.size), options.repeats, job.more)
         times = [float(text) for text in engine.all_gather(repr(time))]
         if engine.rank == 0:
             longest = max(times)
             efficiency = single / longest / (1 if job.is_weak else engine.size)
-            rate = f", {2e-12 * options.matrix**3 / longest:.0f} TFLOP/s" if name == "product" else ""
+            rate = f", {2e-12 * options.matrix**3 / longest:.0f} TFLOP/s; the library's on one GPU " \
+                f"{library * 1e3:.3f} ms: {100 * library / longest / engine.size:.1f} %" if is_product else ""
             how = "" if way.get("overlap", True) else ", no overlap"
             print(f"{name} {job.sizes(engine.size)} on {engine.size} ranks{how}: "
                   f"{longest * 1e3 / job.units:.3f} ms a step, alone {single * 1e3 / job.units:.3f} ms, "
@@ -395,11 +448,13 @@ def main() -> None:
     """Print times and efficiencies."""
     parser = argparse.ArgumentParser()
     parser.add_argument("programs", nargs="*", default=[])
-    parser.add_argument("--backend", default="nccl", choices=["nccl", "gloo"])
+    parser.add_argument("--backend", default="nccl", choices=["nccl", "gloo", "peers"])
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--points", type=int)
     parser.add_argument("--rows", type=int)
     parser.add_argument("--matrix", type=int)
+    parser.add_argument("--panel", type=int, default=_PANEL)
+    parser.add_argument("--columns", type=int, default=1024)
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
@@ -407,22 +462,31 @@ def main() -> None:
         if getattr(options, option) is None:
             setattr(options, option, small if options.small else large)
     torch: Any = import_module("torch")
+    if options.backend == "peers":
+        places = range(torch.cuda.device_count())
+        pl.run_ranks(len(places), lambda engine: work(engine, options), devices=places, timeout=600)
+        return
     distributed: Any = import_module("torch.distributed")
     if options.backend == "nccl":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     distributed.init_process_group(options.backend)
-    engine = pl.TorchEngine()
-    machine = (Machine(torch, "cuda", pl.CudaTarget("sm_90a")) if options.backend == "nccl"
-               else Machine(torch, "cpu", pl.CTarget()))
+    work(pl.TorchEngine(), options)
+    distributed.destroy_process_group()
+
+
+def work(engine: pl.Engine, options: argparse.Namespace) -> None:
+    """Measure the programs of the options on a rank."""
+    torch: Any = import_module("torch")
+    machine = (Machine(torch, "cpu", pl.CTarget()) if options.backend == "gloo"
+               else Machine(torch, "cuda", pl.CudaTarget("sm_90a")))
     if engine.rank == 0 and machine.on_gpu:
-        print(f"{torch.cuda.get_device_name()}, {engine.size} ranks", flush=True)
+        print(f"{torch.cuda.get_device_name()}, {engine.size} ranks, {options.backend}", flush=True)
     for name, job in measurements(options).items():
         if not options.programs or name in options.programs:
             begin = perf_counter()
             report(name, job, engine, machine, options)
             if engine.rank == 0:
                 print(f"    {perf_counter() - begin:.0f} s", flush=True)
-    distributed.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from polyloop.runtime.compile import compile_kernel as compile  # noqa: A004 - the field's word
     from polyloop.runtime.executor import SpecializingKernel
     from polyloop.runtime.explain import explain
+    from polyloop.runtime.foreign.lending import as_dlpack
     from polyloop.runtime.hip.code_object import CodeObject, compile_hip
     from polyloop.runtime.invoke import BoundCall, CompiledKernel
     from polyloop.schedule.counts import (
@@ -180,6 +181,7 @@ __all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "ValueArg",
     "VerificationError",
     "add_and_infer_dtypes",
+    "as_dlpack",
     "aslinearoperator",
     "auto",
     "auto_test_vs_ref",
@@ -333,6 +335,7 @@ _LATER = {
     "TemporaryVariable": "kernel.text.specs",
     "ValueArg": "kernel.text.specs",
     "add_and_infer_dtypes": "target.loopy",
+    "as_dlpack": "runtime.foreign.lending",
     "aslinearoperator": "interop.linear",
     "gufunc": "interop.gufunc",
     "auto": "kernel.text.specs",

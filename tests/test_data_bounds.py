@@ -251,7 +251,6 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
     "in_another_loop": (f"{HEAD}end\nfor i\n{SUM}\nend", {}),
     "inner_sum_first": (f"{HEAD}end\ns = sum((j, i), values[j])", {}),
     "a_float": (f"for i\n{BEGIN}\n<> stop = values[i]\n{SUM}\nend", {}),
-    "assumed": (f"{HEAD}{SUM}\nend", {"assumptions": "begin <= stop"}),
     "fixed": (f"{HEAD}{SUM}\nend", {"fixed_parameters": {"begin": 0}}),
     "not_written": (f"for i\n{BEGIN}\n{SUM}\nend", {"kernel_data": [pl.TemporaryVariable("stop", INT), *VALUES]}),
     "not_declared": (f"for i\nbegin = rowptr[i]\n{STOP}\n{SUM}\nend", {}),
@@ -268,6 +267,15 @@ def test_bounds_that_are_refused(case: str, golden: Callable[[str, str], None]) 
     with pytest.raises(pl.KernelError) as caught:
         pl.make_kernel(instructions=text, **options)
     golden(f"messages/data_bounds_{case}.txt", str(caught.value))
+
+
+def test_what_is_assumed_of_a_bound_has_no_effect() -> None:
+    with pytest.warns(pl.PolyloopWarning, match="assumptions say about '(begin|stop)' has no effect") as caught:
+        knl = pl.make_kernel(ROWS, f"{HEAD}{SUM}\nend", VALUES, name="ragged", assumptions="n >= 3 and begin <= stop")
+    assert len(caught) == 2
+    assert "n >= 3" in str(knl.assumptions)
+    given, expected = ragged_case(9)
+    check(knl, given, expected)
 
 
 Z = pl.GlobalArg("z", F, shape="nnz")

@@ -518,4 +518,56 @@ def test_an_array_may_be_larger_than_its_accesses_need() -> None:
         knl(a=a, c=c)
 
 
+def test_an_array_that_is_updated_may_be_larger_than_its_accesses_need() -> None:
+    text = "a[i] = a[i] + 1\nb[i] = a[i]\nc[i] = b[i]"
+    knl = pl.make_kernel("{[i]: k <= i < n}", text, [pl.GlobalArg("a, b", np.int32, shape=None), ...],
+                         assumptions="0 <= k <= n")  # fmt: skip
+    a = np.arange(8, dtype=np.int32)
+    knl(a=a, k=1, n=4)
+    assert a.tolist() == [0, 2, 3, 4, 4, 5, 6, 7]
+
+
 # }}}
+
+
+def test_a_reduction_over_nothing_is_its_term() -> None:
+    result = pl.interpret(pl.make_kernel("{:}", "out = reduce(any, [], 5)\nother = sum([], 3) + sum((), 4)"))
+    assert (int(result["out"]), int(result["other"])) == (5, 7)
+
+
+def test_numbers_and_integers_of_inames_are_conditions() -> None:
+    text = "y[i] = x[i] if 0 else 2\nif i\nz[i] = x[i - 1] if i % 3 else 3\nend"
+    data = [pl.GlobalArg("x", F, shape=7), pl.GlobalArg("z", F, shape=8), ...]
+    knl = pl.make_kernel("{[i]: 0 <= i < 8}", text, data)
+    x = np.arange(1, 8, dtype=F)
+    expected = np.array([9, 1, 2, 3, 4, 5, 3, 7], F)
+    expected[3] = 3
+    check(knl, {"x": x, "z": np.full(8, 9, F)}, {"y": np.full(8, 2, F), "z": expected})
+    with pytest.raises(pl.KernelError, match="out-of-bounds"):
+        pl.make_kernel("{[i]: 0 <= i < 8}", "y[i] = x[i] if 1 else 2", data[:1] + data[2:])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_an_atomic_store_converts_its_value(dtype: Any) -> None:
+    knl = pl.make_kernel("{[i]: 0 <= i < 100}", "y[i % 4] = 3 {atomic}", [pl.GlobalArg("y", dtype, shape=4), ...])
+    check(pl.split_iname(knl, "i", 4, inner_tag="l.0"), {}, {"y": np.full(4, 3, dtype)})
+
+
+@pytest.mark.parametrize(("text", "size"), [
+    ("y[j] = j", 5), ("y[j] = sqrt(cast(float64, j)) + n", 5), ("y[2*i + j] = 4*i + 2*j + 1", 19), ("y[i % 4] = n", 4),
+])  # fmt: skip
+def test_threads_store_what_the_subscripts_say(text: str, size: int) -> None:
+    data = [pl.GlobalArg("y", F, shape=size), pl.ValueArg("n", np.int32), ...]
+    knl = pl.make_kernel("{[i, j]: 0 <= i < 8 and 0 <= j < 5}", f"{text} {{inames=i:j}}", data)
+    expected = pl.interpret(knl, n=3)["y"]
+    check(pl.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.0"), {"n": 3}, {"y": expected})
+
+
+@pytest.mark.parametrize("text", [
+    "y[j] = i", "y[i % 4] = i", "y[i // 2] = i", "y[2*i + j] = 4*i + j", "y[j] = j + y[j]",
+])  # fmt: skip
+def test_threads_that_store_other_numbers_are_refused(text: str) -> None:
+    data = [pl.GlobalArg("y", F, shape=20), ...]
+    knl = pl.make_kernel("{[i, j]: 0 <= i < 8 and 0 <= j < 5}", f"{text} {{inames=i:j}}", data)
+    with pytest.raises(pl.TransformError, match=r"\[(write-race|illegal-parallel|illegal-order)\]"):
+        pl.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.0")

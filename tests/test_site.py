@@ -19,7 +19,7 @@ from tests import house
 
 ROOT = Path(__file__).parents[1]
 MOST_SECONDS = 300
-pytestmark = pytest.mark.site
+pytestmark = [pytest.mark.site, pytest.mark.slow]
 
 
 def seconds_of_children() -> float:

@@ -94,6 +94,19 @@ def test_a_call_ends_within_its_budget_and_says_what_it_looked_at() -> None:
     assert pl.generate_code(nest(2)).device_code
 
 
+def test_a_question_of_slow_steps_ends_within_twice_the_budget() -> None:
+    """Some take 20 us a step: at 300,000 steps for a second this took six times as long as it may."""
+    begin = thread_time()
+    with pl.time_budget(1):
+        error = refusal(lambda: pl.make_kernel(
+            "{[i, j, k]: 0 <= i, j, k < n}",
+            "t[(i + 17*k) % 17, (i + 2*j) % 19, (i//17 + j + k) % 21] = "
+            "t[(i + 2*j + 3*k) % 17, (j + 5*k) % 19, (i//3 + k) % 21] + 1",
+            [pl.GlobalArg("t", F, shape="17, 19, 21"), ...]))
+    assert error.codes == ("out-of-time",)
+    assert thread_time() - begin < 2.5
+
+
 def test_a_transform_out_of_time_is_refused_and_leaves_the_kernel() -> None:
     knl = residues()
     before = str(knl)

@@ -10,7 +10,7 @@ from math import prod
 from typing import Any, Final
 
 import polyloop as pl
-from polyloop.library import fused
+from polyloop.library import fused, weights
 from polyloop.library import matmul as products_of
 
 __all__ = ["CHAINS", "Chain"]
@@ -109,15 +109,21 @@ def _rows(rows: int, columns: int, n: int, **_: int) -> pl.LoopKernel:
     return fused.on_rows(fused.layer_norm(n), rows, columns, blocks=blocks)
 
 
+def _stored(columns: int, stages: int, n: int, *, roles: bool = False, **_: int) -> pl.LoopKernel:
+    """Return a product that is stored, and the layer norm of its rows by warps, as many rows at once as are short."""
+    knl = fused.layer_norm_of_stored(n)
+    return fused.on_tiles_and_warps(knl, _TILE, columns, stages, together=max(1, 2048 // n), roles=roles)
+
+
 _MOST_BLOCKS: Final = 8
 
 # }}}
 # {{{ weights of few bits
 
 
-def _bytes_inputs(kind: str, torch: Any, sizes: Sizes) -> dict[str, Any]:
+def _bytes_inputs(kind: str, group: int, torch: Any, sizes: Sizes) -> dict[str, Any]:
     m, n, p = (sizes[name] for name in "mnp")
-    scale = torch.rand(n, device=_PLACE) / 16
+    scale = torch.rand((p // group, n) if group else n, device=_PLACE) / 16
     if kind == "int4":
         q = torch.randint(0, 256, (p // 2, n), device=_PLACE, dtype=torch.uint8)
     else:
@@ -132,12 +138,23 @@ def _weights(torch: Any, q: Any, dtype: Any) -> Any:
     return torch.stack([low, high], 1).reshape(2 * q.shape[0], q.shape[1]).to(dtype)
 
 
+def _scaled(torch: Any, q: Any, scale: Any, dtype: Any) -> Any:
+    """Return weights times the scale of their group of rows."""
+    weights = _weights(torch, q, dtype)
+    return weights * scale.to(dtype).repeat_interleave(weights.shape[0] // scale.shape[0], 0)
+
+
 def _dequantized(torch: Any, a: Any, q: Any, scale: Any) -> Any:
+    if scale.ndim > 1:
+        return a @ _scaled(torch, q, scale, torch.float32).to(a.dtype)
     return ((a @ _weights(torch, q, a.dtype)) * scale).to(a.dtype)
 
 
 def _bytes_expected(torch: Any, arrays: Arrays) -> Any:
-    return _first(arrays) @ _weights(torch, arrays["q"], torch.float64) * arrays["scale"].double()
+    q, scale = arrays["q"], arrays["scale"].double()
+    if scale.ndim > 1:
+        return _first(arrays) @ _scaled(torch, q, scale, torch.float64)
+    return _first(arrays) @ _weights(torch, q, torch.float64) * scale
 
 
 def _bytes_peers(torch: Any, arrays: Arrays) -> Mapping[str, Call]:
@@ -152,8 +169,35 @@ _CONVERTED: Final = {
 }
 
 
-def _converted(kind: str, shape: tuple[int, int, int]) -> Callable[..., pl.LoopKernel]:
-    return lambda **_: fused.on_converted_tiles(fused.dequantized(kind), *shape)
+def _converted(kind: str, group: int, shape: tuple[int, int, int]) -> Callable[..., pl.LoopKernel]:
+    return lambda **_: fused.on_converted_tiles(fused.dequantized(kind, group=group), *shape)
+
+
+_REGISTERS: Final = {
+    f"registers, {rows} x {columns}, {stages} stages{f', {parts} parts' * (parts > 1)}{f', {more}' * bool(more)}":
+        (rows, columns, stages, parts, more)
+    for rows, columns, stages, parts, more in (
+        (16, 64, 6, 1, ""), (16, 64, 8, 1, "roles"), (16, 64, 8, 2, ""), (16, 64, 8, 4, ""), (16, 64, 6, 8, ""),
+        (16, 128, 6, 4, ""), (16, 128, 6, 8, ""), (16, 128, 8, 1, "roles"),
+        (64, 64, 6, 1, "roles"), (64, 64, 6, 2, ""), (64, 64, 6, 4, ""), (64, 128, 6, 4, ""),
+        (128, 64, 6, 1, ""), (128, 64, 6, 1, "roles"), (128, 64, 6, 2, ""), (128, 128, 6, 1, "roles"),
+        (128, 128, 6, 2, ""), (128, 128, 4, 4, ""), (128, 128, 5, 1, "boxes"),
+        (256, 64, 4, 1, "roles"), (256, 128, 4, 1, "roles"), (256, 128, 4, 1, ""), (256, 128, 4, 1, "roles, boxes"),
+    )
+}  # fmt: skip
+_MOST_BLOCKS_OF_ROWS: Final = 32
+
+
+def _in_registers(kind: str, group: int, shape: tuple[int, int, int, int, str]) -> Callable[..., pl.LoopKernel]:
+    rows, columns, stages, parts, more = shape
+
+    def make(m: int, p: int, **_: int) -> pl.LoopKernel:
+        if m % rows or m // rows > _MOST_BLOCKS_OF_ROWS:
+            raise ValueError(f"{m} rows are not for blocks of {rows}")
+        program = weights.program(kind, group=group, rows=rows, columns=columns, parts=parts, terms=p // parts)
+        return weights.in_registers(program, stages, roles="roles" in more, boxes="boxes" in more)
+
+    return make
 
 
 # }}}
@@ -189,9 +233,9 @@ _TILE: Final = 128
 """Rows of a tile of a group."""
 
 
-def _groups(columns: int, stages: int, *, persistent: bool, **_: int) -> pl.LoopKernel:
+def _groups(columns: int, stages: int, *, persistent: bool, roles: bool = False, **_: int) -> pl.LoopKernel:
     knl = pl.assume(fused.grouped(_TILE), f"n mod {columns} = 0")
-    return fused.on_groups(knl, _TILE, columns, stages, persistent=persistent)
+    return fused.on_groups(knl, _TILE, columns, stages, persistent=persistent, roles=roles)
 
 
 def _group_inputs(torch: Any, sizes: Sizes) -> dict[str, Any]:
@@ -282,14 +326,18 @@ CHAINS: Final[Sequence[Chain]] = (
         "layer norm", tuple({"m": m, "n": n, "p": p} for m, n, p in (
             (65536, 256, 1024), (65536, 256, 256), (16384, 1024, 1024), (16384, 1024, 4096), (8192, 2048, 2048))),
         {f"{rows} x {columns}": partial(_rows, rows, columns)
-         for rows, columns in ((128, 256), (64, 256), (128, 128), (64, 128))},
+         for rows, columns in ((128, 256), (64, 256), (128, 128), (64, 128))}
+        | {"128 x 128, roles, stored": partial(_stored, 128, 6, roles=True),
+           "128 x 256, persistent, stored": partial(_stored, 256, 4)},
         _norm_inputs, _norm, lambda torch, arrays: _in_double(torch, _norm, arrays), _eager(_norm), _two_per_term,
     ),
     *(Chain(
         f"{word} weights", tuple({"m": m, "n": 8192, "p": 8192} for m in (16, 128, 4096)),
-        {name: _converted(kind, shape) for name, shape in _CONVERTED.items()},
-        partial(_bytes_inputs, kind), _dequantized, _bytes_expected, _bytes_peers, _two_per_term,
-    ) for word, kind in (("fp8", "float8_e4m3fn"), ("int4", "int4"))),
+        {name: _converted(kind, group, shape) for name, shape in _CONVERTED.items()}
+        | {name: _in_registers(kind, group, shape) for name, shape in _REGISTERS.items()},
+        partial(_bytes_inputs, kind, group), _dequantized, _bytes_expected, _bytes_peers, _two_per_term,
+    ) for word, kind, group in (("fp8", "float8_e4m3fn", 0), ("int4", "int4", 0),
+                                ("int4, a scale for 128 rows,", "int4", 128))),
     Chain(
         "fp8 product", (_square(8192), _square(4096), {"m": 4000, "n": 3008, "p": 5008}),
         _ready("float8_e4m3fn", "bfloat16", transposed=True), _fp8_inputs, None, _fp8_expected, _fp8_peers,
@@ -308,7 +356,9 @@ CHAINS: Final[Sequence[Chain]] = (
         "groups", ({"tiles": 64, "groups": 8, "n": 4096, "p": 4096}, {"tiles": 64, "groups": 32, "n": 2048, "p": 4096}),
         {f"128 x {columns}{', persistent' if stays else ''}":
          partial(_groups, columns, stages, persistent=stays)
-         for columns, stages, stays in ((128, 4, True), (128, 4, False), (256, 4, False))},
+         for columns, stages, stays in ((128, 4, True), (128, 4, False), (256, 4, False))}
+        | {f"128 x {columns}, roles": partial(_groups, columns, stages, persistent=True, roles=True)
+           for columns, stages in ((128, 5), (256, 3))},
         _group_inputs, None, _group_expected, _group_peers, lambda sizes: 2*_TILE*sizes["tiles"]*sizes["n"]*sizes["p"],
     ),
     Chain(

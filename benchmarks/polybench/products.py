@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 import polyloop as pl
-from benchmarks.polybench.program import LANES, D, Program, arguments, blocks, in_panels, square
+from benchmarks.polybench.program import LANES, D, Program, arguments, blocks, few_threads, in_panels, square
+from benchmarks.polybench.skewed import skewed
 
 __all__ = ["PRODUCTS"]
 
@@ -109,11 +110,11 @@ def _doitgen() -> pl.LoopKernel:
 
 def _lu() -> pl.LoopKernel:
     knl = pl.make_kernel(
-        "{[k, i, j, r]: 0 <= k < n and k < i, j, r < n}",
+        "{[k, i, c, r, j]: 0 <= k < n and k < i, r, j < n and c = k}",
         """
         for k
-            for i
-                a[i, k] = a[i, k]/a[k, k] {id=scale}
+            for i, c
+                a[i, c] = a[i, c]/a[k, k] {id=scale}
             end
             for r, j
                 a[r, j] = a[r, j] - a[r, k]*a[k, j] {id=update}
@@ -121,7 +122,16 @@ def _lu() -> pl.LoopKernel:
         end
         """,
         arguments("a"), name="lu", assumptions=_ASSUMED)  # fmt: skip
-    return blocks(knl, "r", 16)
+    if not few_threads():
+        return blocks(blocks(knl, "i", 16), "r", 16)
+    for iname in ("k", "i", "c", "r", "j"):
+        knl = pl.split_iname(knl, iname, 64, outer_iname=f"{iname}_tile", inner_iname=f"{iname}_in")
+    knl = pl.fuse_loops(knl, "i_tile, r_tile", "row_tile")
+    knl = pl.prioritize_loops(pl.prioritize_loops(knl, "row_tile, c_tile, i_in"), "row_tile, j_tile, r_in")
+    knl = pl.fuse_loops(knl, "c_tile, j_tile", "column_tile")
+    knl = pl.prioritize_loops(knl, "k_tile, row_tile, column_tile, k_in")
+    knl = pl.map_domain(knl, "{[row_tile, column_tile] -> [front, row_tile]: front = row_tile + column_tile}")
+    return pl.tag_inames(knl, "row_tile:g.0")
 
 
 _TILE: Final = """
@@ -300,5 +310,5 @@ void lu(double a[restrict N][N])
         }
     }
 }
-""", 600),
+""", 600, skewed("lu", 64, 64)),
 )  # fmt: skip

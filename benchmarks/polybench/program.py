@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -10,10 +11,11 @@ import numpy as np
 
 import polyloop as pl
 
-__all__ = ["Arrays", "D", "Program", "arguments", "blocks", "in_panels", "square"]
+__all__ = ["Arrays", "D", "Program", "arguments", "blocks", "few_threads", "in_fronts", "in_panels", "square"]
 
 Arrays: TypeAlias = Mapping[str, np.ndarray[Any, Any]]
 D: Final = np.float64
+_FEW: Final = 4
 LANES: Final = 8
 """Numbers of float64 in a register of AVX-512."""
 
@@ -32,6 +34,8 @@ class Program:
         A function of the program's name in C, for the size ``N``.
     size
         The size that is measured.
+    tiles
+        The same function with tiles in time as Pluto makes them, empty if there is none.
     """
 
     name: str
@@ -39,6 +43,7 @@ class Program:
     arrays: Callable[[int], Mapping[str, tuple[int, ...]]]
     text: str
     size: int
+    tiles: str = ""
 
     def inputs(self, n: int) -> dict[str, np.ndarray[Any, Any]]:
         """Return arrays with random elements; square ones have a heavy diagonal, by which eliminations are stable."""
@@ -69,6 +74,42 @@ def arguments(squares: str, vectors: str = "") -> list[Any]:
 def blocks(knl: pl.LoopKernel, iname: str, size: int) -> pl.LoopKernel:
     """Return *knl* with blocks of some iterations of a loop for threads."""
     return pl.split_iname(knl, iname, size, outer_tag="g.0")
+
+
+def few_threads() -> bool:
+    """Return whether the tiles of a front of :func:`in_fronts` are enough for the threads that there are."""
+    return int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1) <= _FEW
+
+
+def in_fronts(
+    knl: pl.LoopKernel, rows: Mapping[str, tuple[int, int]], *, steps: int, length: int, time: str = "t"
+) -> pl.LoopKernel:  # fmt: skip
+    """Return a program in steps of time with tiles of some steps and rows, of which threads take those of a front.
+
+    ::
+
+        for t:  for i:  v[i] = f(u[i - 1], u[i], u[i + 1])         # "i": (2, 0)
+                for j:  u[j] = f(v[j - 1], v[j], v[j + 1])         # "j": (2, 1)
+        ->
+        for front:
+            for tile:                                              # g.0: tile T of time, front - T of rows
+                for t_step:  for i_in:  v[..] = ..
+                             for j_in:  u[..] = ..
+
+    *rows* are the outermost loops over space, each with the factor of time and the constant that its rows are moved by,
+    so that nothing depends on a tile behind.
+    """
+    for iname, (factor, constant) in rows.items():
+        moved = f"{iname}_moved"
+        row = f"{iname} + {factor}*{time} + {constant}"
+        knl = pl.map_domain(knl, f"{{[{time}, {iname}] -> [{time}, {moved}]: {moved} = {row}}}")
+    knl = pl.split_iname(knl, time, steps, outer_iname="tile", inner_iname=f"{time}_step")
+    for iname in rows:
+        knl = pl.split_iname(knl, f"{iname}_moved", length, outer_iname=f"{iname}_tile", inner_iname=f"{iname}_in")
+    knl = pl.fuse_loops(knl, [f"{iname}_tile" for iname in rows], "row_tile")
+    knl = pl.prioritize_loops(knl, f"tile, row_tile, {time}_step")
+    knl = pl.map_domain(knl, "{[tile, row_tile] -> [front, tile]: front = tile + row_tile}")
+    return pl.tag_inames(knl, "tile:g.0")
 
 
 def in_panels(

@@ -1,9 +1,10 @@
 """``python -m benchmarks polybench``: programs on the cores of a processor, beside C by hand and Numba.
 
-C by hand is tiled, with directives of OpenMP, and compiled by ``gcc -O3 -march=native -fopenmp`` for its one size;
-polyloop's text is for any size.  Numba runs with ``parallel=True`` and ``fastmath=True`` where it is installed.
-All have as many threads as ``OMP_NUM_THREADS`` says.  A time is the best of many calls in turn: of one thread
-processor time, which other programs do not add to, of several the time of a clock.
+C by hand is tiled, with directives of OpenMP, and compiled by ``gcc -O3 -march=native -fopenmp`` for its one size; that
+in the manner of Pluto has tiles in time.  polyloop's text is for any size, and once more for that one.  Numba runs with
+``parallel=True`` and ``fastmath=True`` where it is installed.  All have as many threads as ``OMP_NUM_THREADS`` says.  A
+time is the best of many calls in turn: of one thread processor time, which other programs do not add to, of several the
+time of a clock.
 """
 
 from __future__ import annotations
@@ -35,12 +36,15 @@ PROGRAMS: Final = (*PRODUCTS, *VECTORS, *STENCILS)
 TARGET: Final = pl.CTarget(openmp=True, contract=True)
 _FLAGS: Final = ("-O3", "-march=native", "-fopenmp", "-fPIC", "-shared")
 _CLOSE: Final = 1e-9
+_ANY: Final = "any size"
+_ONE: Final = "its size"
+_WAYS: Final = (_ANY, _ONE, "C by hand", "Pluto's tiles", "Numba")
 Call = Callable[[], object]
 
 
-def by_hand(program: Program, n: int) -> Callable[[Arrays], Call]:
-    """Return the C function of *program* for the size *n*, to be bound to arrays."""
-    function = getattr(open_library(f"#define N {n}\n{program.text}", flags=_FLAGS), program.name)
+def by_hand(program: Program, n: int, text: str = "") -> Callable[[Arrays], Call]:
+    """Return the C function of *program* for the size *n*, to be bound to arrays; *text* is another one of the same."""
+    function = getattr(open_library(f"#define N {n}\n{text or program.text}", flags=_FLAGS), program.name)
 
     def bound(arrays: Arrays) -> Call:
         pointers = [ctypes.c_void_p(arrays[name].ctypes.data) for name in program.arrays(n)]
@@ -60,6 +64,11 @@ def _numba() -> Mapping[str, Any]:
     return functions
 
 
+def _bound(knl: pl.LoopKernel) -> Callable[[Arrays], Call]:
+    run = pl.compile(knl, target=TARGET)
+    return lambda arrays: run.bind(**arrays)
+
+
 def _seconds(call: Call, clock: Callable[[], float]) -> float:
     begin = clock()
     call()
@@ -74,20 +83,23 @@ def measured(program: Program, compiled: Mapping[str, Any], seconds: float) -> d
     AssertionError
         If a result differs.
     """
-    given, run = program.inputs(program.size), pl.compile(program.build(), target=TARGET)
-    ways: dict[str, tuple[Arrays, Call]] = {}
-    for name in ("polyloop", "C by hand", "Numba"):
-        arrays = {array: value.copy() for array, value in given.items()}
-        if name == "polyloop":
-            ways[name] = arrays, run.bind(**arrays)
-        elif name == "C by hand":
-            ways[name] = arrays, by_hand(program, program.size)(arrays)
-        elif program.name in compiled:
-            ways[name] = arrays, functools.partial(compiled[program.name], *arrays.values())
+    given, n = program.inputs(program.size), program.size
+    knl = program.build()
+    makers: dict[str, Callable[[Arrays], Call]] = {
+        _ANY: _bound(knl),
+        _ONE: _bound(pl.fix_parameters(knl, n=n)),
+        "C by hand": by_hand(program, n),
+    }
+    if program.tiles:
+        makers["Pluto's tiles"] = by_hand(program, n, program.tiles)
+    if program.name in compiled:
+        makers["Numba"] = lambda arrays: functools.partial(compiled[program.name], *arrays.values())
+    copies = {name: {array: value.copy() for array, value in given.items()} for name in makers}
+    ways = {name: (copies[name], bound(copies[name])) for name, bound in makers.items()}
     for used, call in ways.values():
         call()
         for name, value in used.items():
-            error = float(np.abs(value - ways["polyloop"][0][name]).max() / np.abs(value).max())
+            error = float(np.abs(value - ways[_ANY][0][name]).max() / np.abs(value).max())
             assert error < _CLOSE, f"{program.name}: {name} differs by {error:.1e}"
     clock = time.process_time if os.environ.get("OMP_NUM_THREADS") == "1" else time.perf_counter
     best = dict.fromkeys(ways, math.inf)
@@ -111,17 +123,20 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(f"no program {min(unknown)!r}; programs: {', '.join(program.name for program in PROGRAMS)}")
     compiled = _numba()
     print(f"OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS', '')}; Numba {'' if compiled else 'not '}installed")
-    print("| program | n | polyloop | C by hand | Numba | of the best |\n|---|---|---|---|---|---|")
+    print(f"| program | n | {' | '.join(_WAYS)} | of the best | with its size |\n|---|---|{'---|' * (len(_WAYS) + 2)}")
     ratios = []
     for program in PROGRAMS:
         if options.names and program.name not in options.names:
             continue
         times = measured(program, compiled, options.seconds)
-        ratios.append(min(times["C by hand"], times.get("Numba", math.inf)) / times["polyloop"])
-        cells = (f"{times[way] * 1e3:.2f} ms" if way in times else "-" for way in ("polyloop", "C by hand", "Numba"))
-        print(f"| {program.name} | {program.size} | {' | '.join(cells)} | {ratios[-1]:.2f} |", flush=True)
-    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-    print(f"geometric mean {mean:.2f}, least {min(ratios):.2f}")
+        best = min(seconds for way, seconds in times.items() if way not in {_ANY, _ONE})
+        ratios.append((best / times[_ANY], best / times[_ONE]))
+        cells = (f"{times[way] * 1e3:.2f} ms" if way in times else "-" for way in _WAYS)
+        shown = " | ".join([*cells, *(f"{ratio:.2f}" for ratio in ratios[-1])])
+        print(f"| {program.name} | {program.size} | {shown} |", flush=True)
+    for what, found in zip((_ANY, _ONE), zip(*ratios, strict=True), strict=True):
+        mean = math.exp(sum(map(math.log, found)) / len(found))
+        print(f"{what}: geometric mean {mean:.2f}, least {min(found):.2f}")
     return 0
 
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 import polyloop as pl
-from benchmarks.polybench.program import LANES, D, Program, arguments, blocks, square
+from benchmarks.polybench.program import LANES, D, Program, arguments, blocks, few_threads, in_fronts, square
+from benchmarks.polybench.skewed import skewed
 
 __all__ = ["STENCILS"]
 
@@ -28,6 +29,8 @@ def _jacobi_1d() -> pl.LoopKernel:
         end
         """,
         arguments("", "u v"), name="jacobi_1d", assumptions=_ASSUMED)  # fmt: skip
+    if few_threads():
+        return in_fronts(knl, {"i": (2, 0), "j": (2, 1)}, steps=5, length=2048)
     return blocks(blocks(knl, "i", 8192), "j", 8192)
 
 
@@ -46,6 +49,8 @@ def _jacobi_2d() -> pl.LoopKernel:
         end
         """,
         arguments("u v"), name="jacobi_2d", assumptions=_ASSUMED)  # fmt: skip
+    if few_threads():
+        return in_fronts(knl, {"i": (2, 0), "r": (2, 1)}, steps=10, length=16)
     return blocks(blocks(knl, "i", 32), "r", 32)
 
 
@@ -78,11 +83,11 @@ def _heat() -> pl.LoopKernel:
 def _fdtd() -> pl.LoopKernel:
     knl = pl.make_kernel(
         [f"{{[t]: 0 <= t < {_STEPS}}}", "{[i, j]: 1 <= i < n and 0 <= j < n}", "{[r, s]: 0 <= r < n and 1 <= s < n}",
-         "{[x, y]: 0 <= x, y < n - 1}", "{[e]: 0 <= e < n}"],
+         "{[x, y]: 0 <= x, y < n - 1}", "{[z, e]: z = 0 and 0 <= e < n}"],
         """
         for t
-            for e
-                ey[0, e] = f[t]
+            for z, e
+                ey[z, e] = f[t]
             end
             for i, j
                 ey[i, j] = ey[i, j] - 0.5*(hz[i, j] - hz[i - 1, j])
@@ -97,7 +102,9 @@ def _fdtd() -> pl.LoopKernel:
         """,
         [pl.GlobalArg("ex, ey, hz", D, shape="n, n"), pl.GlobalArg("f", D, shape=_STEPS), ...],
         name="fdtd_2d", assumptions=_ASSUMED)  # fmt: skip
-    knl = pl.split_iname(knl, "e", 4096, outer_tag="g.0")
+    if few_threads():
+        return in_fronts(knl, {"z": (1, 0), "i": (1, 0), "r": (1, 0), "x": (1, 1)}, steps=10, length=16)
+    knl = blocks(knl, "e", 4096)
     for iname in ("i", "r", "x"):
         knl = blocks(knl, iname, 32)
     return knl
@@ -158,7 +165,7 @@ void jacobi_1d(double u[restrict N], double v[restrict N])
             u[i] = 0.33333 * (v[i - 1] + v[i] + v[i + 1]);
     }
 }
-""", 400_000),
+""", 400_000, skewed("jacobi_1d", 5, 2048)),
     Program("jacobi_2d", _jacobi_2d, square("u v"), """
 static inline void step(double u[restrict N][N], double v[restrict N][N])
 {
@@ -177,7 +184,7 @@ void jacobi_2d(double u[restrict N][N], double v[restrict N][N])
         step(v, u);
     }
 }
-""", 700),
+""", 700, skewed("jacobi_2d", 10, 32)),
     Program("heat_3d", _heat, lambda n: {"u": (n, n, n), "v": (n, n, n)}, """
 static inline void step(double u[restrict N][N][N], double v[restrict N][N][N])
 {
@@ -199,7 +206,7 @@ void heat_3d(double u[restrict N][N][N], double v[restrict N][N][N])
         step(v, u);
     }
 }
-""", 80),
+""", 80, skewed("heat_3d", 5, 4)),
     Program("fdtd_2d", _fdtd, _fields, """
 void fdtd_2d(double ex[restrict N][N], double ey[restrict N][N], double hz[restrict N][N], double f[restrict 20])
 {
@@ -225,7 +232,7 @@ void fdtd_2d(double ex[restrict N][N], double ey[restrict N][N], double hz[restr
                 hz[i][j] -= 0.7 * (ex[i][j + 1] - ex[i][j] + ey[i + 1][j] - ey[i][j]);
     }
 }
-""", 600),
+""", 600, skewed("fdtd_2d", 10, 16)),
     Program("recursive", _recursive, square("u v w"), """
 void recursive(double u[restrict N][N], double v[restrict N][N], double w[restrict N][N])
 {

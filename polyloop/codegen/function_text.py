@@ -21,6 +21,7 @@ from polyloop.codegen.functions import Function, hardware_of
 from polyloop.codegen.loops.digits import digit_lines, digits_of
 from polyloop.codegen.loops.grid import axis_text, shifted_text
 from polyloop.codegen.loops.hosts import printed
+from polyloop.codegen.loops.lanes import not_on_vectors
 from polyloop.codegen.pointers import may_merge_loads
 from polyloop.codegen.tree.c_ast import Block, For, Group, If, Node
 from polyloop.codegen.tree.cprinter import print_block
@@ -30,8 +31,10 @@ from polyloop.codegen.tree.parallel import (
     has_block_loop,
     has_long_loop,
     in_vectors,
+    lane_by_lane,
     shared_by_threads,
 )
+from polyloop.codegen.tree.team import in_one_team
 from polyloop.codegen.unit import Unit
 from polyloop.errors import CodegenError, Diagnostic
 from polyloop.expr.nodes import array_name, targets_of
@@ -101,7 +104,10 @@ def host_text(functions: Sequence[Function], unit: Unit) -> str:
     if unit.language.is_parallel:
         _look_at_blocks(functions, unit)
     bodies = [(function, _asked(function, _body(function, unit))) for function in functions]
-    text = print_block(_program(bodies, 0, is_only=len(functions) == 1), named=_named(launches, unit))
+    program = _program(bodies, 0, is_only=len(functions) == 1)
+    team = unit.language.loops.team
+    program = program if team is None else in_one_team(program, team)
+    text = print_block(program, named=_named(launches, unit))
     parameters, lines = _signature(unit.inputs.arguments, launches, functions[0], unit, _words(text))
     lines += text
     head = f"{unit.language.syntax.function} {unit.schedule.name}({parameters or 'void'})"
@@ -241,7 +247,10 @@ def _body(function: Function, unit: Unit) -> Block:
         arrays = [argument for argument in unit.inputs.arguments if isinstance(argument, ArrayArg)]
         integers = frozenset([array.name for array in arrays if _is_narrow(array)])
         body = with_named_offsets(body, function.scope.index_type, sizes, blocks, integers, names.fresh)
-    body = in_vectors(body, loops.lanes) if loops.lanes else body
+    if loops.lanes:
+        body = in_vectors(body, loops.lanes)
+        for instruction, reason in lane_by_lane(body, loops.called):
+            unit.findings.notes.setdefault((instruction, ""), not_on_vectors(instruction, reason))
     body = streamed(body, function.scope, unit.statements(function.launch))
     body = shared_by_threads(body, loops.blocks) if loops.blocks else body
     body = seen_by_others(body, function.scope.language)

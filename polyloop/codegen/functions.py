@@ -23,6 +23,7 @@ from polyloop.codegen.memory import asks_for_shared, declare_temporaries
 from polyloop.codegen.scope import Memory, NameTypes, Scope
 from polyloop.codegen.tree.c_ast import Block
 from polyloop.codegen.tree.divergence import refuse_divergent
+from polyloop.codegen.tree.empty_groups import without_empty_groups
 from polyloop.codegen.tree.held_waits import held_waits
 from polyloop.codegen.tree.indices import Indices
 from polyloop.codegen.tree.shuffles import shared_shuffles
@@ -124,7 +125,9 @@ def _on_device(launch: Launch, unit: Unit) -> Function:
     numbering = numbering_of(launch, axes, scope, context)
     opening = walker.run(launch.turns.opening, context) if launch.turns.opening else ()
     crew = launch.turns.crew
-    walker.role = 0 if crew is None else crew.threads
+    front = launch_in_front(unit.schedule.launches, launch)
+    meeting = crew if crew is not None or front is None else front.turns.crew
+    walker.role = 0 if meeting is None else meeting.threads
     ahead = walker.run(launch.ahead, context) if launch.ahead else ()
     if numbering is not None and ahead:
         walker.ahead = (numbering.of_next(ahead, has_axes=crew is None),)
@@ -134,6 +137,7 @@ def _on_device(launch: Launch, unit: Unit) -> Function:
         if axis.name in scope.used and not axis.starts_at_zero:
             magnitudes.record(Affine.variable(axis.name))
     body = held_waits(shared_shuffles(body, scope), scope)
+    body = without_empty_groups(body, scope, is_whole=not launch.order.persists)
     tensors = [statement.action for statement in statements if isinstance(statement.action, Tensor)]
     together = max((tensor.product.intrinsic.lanes for tensor in tensors), default=1)
     refuse_divergent(body, scope, digits.values(), together, next(iter(launch.local_size), 1))
@@ -147,11 +151,12 @@ def _on_device(launch: Launch, unit: Unit) -> Function:
             body = (*first, turns.in_turn(body), *closing)
             parts = {thread: (turns.in_turn(block),) for thread, block in copies.items()}
         if crew is not None:
-            body = in_roles(crew, scope.language, parts, body)
+            goes_on = launch_behind(unit.schedule.launches, launch) is not None
+            body = in_roles(crew, scope.language, parts, body, goes_on=goes_on)
         return body if turns is None and crew is None else (*opening, *body)
 
     kept = {s.action.phases for s in statements if isinstance(s.action, AwaitBox)} if launch.order.persists else set()
-    kept |= set() if crew is None else {name for watch in crew.watches for name in watch.phases}
+    kept |= set() if crew is None else {name for watch in crew.watches for name in watch.private}
     body, dynamic = declare_temporaries(body, launch, scope, in_turn, kept)
     return Function(launch, scope, body, dynamic, axes, around, walker.loops, outside, numbering, asked)
 

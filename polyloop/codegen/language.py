@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Final, TypeVar
 
 from polyloop.codegen.device.entries import Entry, Threads, lacking
+from polyloop.codegen.tree.team import Team
 from polyloop.errors import CodegenError
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.limits import DeviceLimits
@@ -120,9 +121,13 @@ class LoopStyle:
         True if full blocks have code of their own, without tests.
     lanes
         Pragma of a loop that a vector unit executes; empty if the compiler finds such loops by itself.
+    called
+        Functions of C that a vector unit has no instruction for: they are called for each lane.
     blocks
         Pragma by which the threads of a processor share the iterations of a loop over blocks; empty if one executes
         them all.
+    team
+        Directives by which one team of threads executes several such loops; None if each has a team of its own.
     line
         Directive that names the ``{line}`` and ``{file}`` of the user's of the text that follows; empty if none is
         wanted.
@@ -133,7 +138,9 @@ class LoopStyle:
     unroll_by: str
     full_blocks: bool = True
     lanes: str = ""
+    called: frozenset[str] = frozenset()
     blocks: str = ""
+    team: Team | None = None
     line: str = ""
 
 

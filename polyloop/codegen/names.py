@@ -106,6 +106,7 @@ def _helpers(language: Language) -> Iterator[str]:
     yield from vectors
     if language.has_axes:
         yield from (*_MATRICES.split(), *_BOXES.split(), *_CLUSTERS.split())
+        yield from (f"arrives_last_of_{threads}" for threads in range(32, 1025, 32))
         yield from BUILT_IN
         for entry in (INTRINSICS[name] for name in BUILT_IN):
             if entry.is_shared:

@@ -6,7 +6,7 @@
         const int *const launch = list + 1 + 4 * step;                  // function, and blocks along x, y, z
         for (unsigned int block = blockIdx.x; block < blocks; block += gridDim.x)
             switch (launch[0]) { case 0: first(a, n, ..); break;  case 1: second(..); break; }
-        if (step + 1 < list[0]) wait_for_blocks(state);
+        if (step + 1 < list[0]) wait_for_blocks(state, awaited += gridDim.x);
     }
 
 A loop of the host that goes on while elements of memory say so has a line of its own where each iteration begins, with
@@ -55,8 +55,8 @@ def together_text(functions: Sequence[Function], launches: Sequence[DeviceLaunch
     together, scope = unit.language.need(Together), functions[0].scope
     arguments = unit.inputs.arguments
     names = unit.names((*(a.name for a in arguments), *(launch.name for launch in launches)))
-    steps, launch, block, blocks, nx, ny, place, table, state = map(
-        names.fresh, ("step", "launch", "block", "blocks", "nx", "ny", "place", "list", "state"))  # fmt: skip
+    steps, launch, block, blocks, nx, ny, place, table, state, every = map(names.fresh, (
+        "step", "launch", "block", "blocks", "nx", "ny", "place", "list", "state", "awaited"))  # fmt: skip
     parameters, types = [], [held_dtype(argument) for argument in arguments]
     for argument, dtype in zip(arguments, types, strict=True):
         assert dtype is not None, f"'{argument.name}' has no type"
@@ -70,12 +70,14 @@ def together_text(functions: Sequence[Function], launches: Sequence[DeviceLaunch
         passed = (f"{launch}[{inames[name]}]" if name in inames else name for name in each.arguments)
         cases.append(f"            case {number}: {each.name}({', '.join((*passed, place))}); break;")
     name = names.fresh(f"{unit.schedule.name}_together")
-    barrier, wait = together.barrier
-    begins = [*_begins(launches, inames, launch, steps, (names.fresh("goes_on"), f"{wait}({state});"))]
+    barrier, function = together.barrier
+    wait = f"{function}({state}, {every} += {together.count});"
+    begins = [*_begins(launches, inames, launch, steps, (names.fresh("goes_on"), wait))]
     return "\n".join([
         barrier, "",
         f"{together.function} {bounds} {name}({', '.join(parameters)})",
         "{",
+        f"    unsigned int {every} = 0;  // arrivals of all blocks at the waits until now",
         f"    for ({scope.index_type} {steps} = 0; {steps} < {table}[0]; ++{steps}) {{",
         f"        const {scope.index_type} *const {launch} = {table} + 1 + {4 + len(inames)} * {steps};",
         *begins,
@@ -89,7 +91,7 @@ def together_text(functions: Sequence[Function], launches: Sequence[DeviceLaunch
         f"            {unit.language.need(Threads).block_barrier}  // the next block uses the same memory",
         "        }",
         f"        if ({steps} + 1 < {table}[0])",
-        f"            {wait}({state});",
+        f"            {wait}",
         "    }",
         "}",
     ])  # fmt: skip

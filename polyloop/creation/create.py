@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Final
 
 import islpy as isl
 import numpy as np
@@ -13,7 +13,7 @@ from polyloop.creation.ambiguity import ambiguities, moved_instructions
 from polyloop.creation.array_layout import layout_names_violations, layout_violations, with_layouts
 from polyloop.creation.c_text import c_text_violations
 from polyloop.creation.divided_loops import settled
-from polyloop.creation.lint import creation_warnings, name_clashes
+from polyloop.creation.lint import creation_warnings, idle_assumptions, name_clashes
 from polyloop.creation.open_shapes import open_shapes
 from polyloop.dataflow.address_spaces import place
 from polyloop.dataflow.nosync import hidden_conflicts
@@ -25,6 +25,7 @@ from polyloop.expr.nodes import Expression
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.kernel.build.builder import build_kernel
+from polyloop.kernel.build.declare import condition_of
 from polyloop.kernel.build.function import Callee, function_table
 from polyloop.kernel.build.plain.foreign import foreign_clashes
 from polyloop.kernel.build.text_order import LoopPriority, priority_chains
@@ -47,7 +48,7 @@ from polyloop.program.lower import lower
 from polyloop.program.reference import reference_of
 from polyloop.proof.access_spans import site_of_access
 from polyloop.proof.obligation import in_time, within_budget
-from polyloop.proof.witness import element, instance, pair
+from polyloop.proof.witness import element, instance, pair, sizes
 from polyloop.verification.bounds import (
     bounds_conditions,
     bounds_violations,
@@ -227,10 +228,17 @@ def create_kernel(
     if shapes := open_shapes(kernel, kernel_data):
         build = partial(build, shapes=shapes)
         kernel = build()
-    if preambles:
-        kernel = replace(kernel, preambles=tuple(sorted({(key, text) for key, text in preambles})))
+    codes = tuple(sorted({(key, text) for key, text in preambles}))
+    if codes:
+        kernel = replace(kernel, preambles=codes)
     patterns = (silenced_warnings,) if isinstance(silenced_warnings, str) else tuple(silenced_warnings)
-    kernel = complete_kernel(kernel, kernel_data)
+    try:
+        kernel = complete_kernel(kernel, kernel_data)
+    except KernelError as error:
+        if not kernel.barriers:
+            raise
+        build = _otherwise_divided(build, kernel_data, error)
+        kernel = complete_kernel(replace(build(), preambles=codes), kernel_data)
     if kernel.barriers:
         kernel = settled(kernel, lambda: complete_kernel(build(division=Division.NONE), kernel_data))
     if patterns or target is not None or precision == "fast":
@@ -239,8 +247,14 @@ def create_kernel(
     _raise_if(kernel, moved_instructions(kernel.reference.kernel))
     if any(instruction.nosync for instruction in kernel.reference.kernel.instructions):
         _raise_if(kernel, hidden_conflicts(place(kernel.reference.kernel)))
-    warn("make_kernel", kernel.name, creation_warnings(kernel.reference.kernel), patterns)
+    assumed = condition_of(assumptions, fixed_parameters or {})
+    found = (*creation_warnings(kernel.reference.kernel), *idle_assumptions(kernel, assumed))
+    warn("make_kernel", kernel.name, found, patterns)
     return kernel
+
+
+_MEANINGS: Final = frozenset({"crosses-barrier", "read-before-write"})
+"""Errors that another meaning of a barrier in a nest may not have."""
 
 
 def _otherwise_divided(
@@ -263,7 +277,7 @@ def _otherwise_divided(
     KernelError
         *error*, if no other meaning is a program.
     """
-    if "crosses-barrier" not in error.codes:
+    if not _MEANINGS.issuperset(error.codes):
         raise error
     for division in (Division.NONE, Division.OUTER):
         other = partial(build, division=division)
@@ -469,7 +483,7 @@ def _uninitialised(kernel: LoopKernel) -> Iterator[Diagnostic]:
             if statement.lowered.bounds and access.kind is not Other.BOUND:
                 continue
             at, _ = pair(isl.Map.from_domain_and_range(initial, initial), statement, statement)
-            note = f"instance {instance(statement, at)} reads {element(statement, access, at)}"
+            note = f"instance {instance(statement, at)}{sizes(statement, at)} reads {element(statement, access, at)}"
             yield Diagnostic(
                 "read-before-write",
                 f"temporary '{name}' is read where nothing has written it",

@@ -22,7 +22,7 @@ from polyloop.poly.budget import NoAnswer, aside
 from polyloop.poly.sets import set_text
 from polyloop.verification.correspondence import reference_flow
 
-__all__ = ["creation_warnings", "name_clashes"]
+__all__ = ["creation_warnings", "idle_assumptions", "name_clashes"]
 
 
 def creation_warnings(kernel: LoopKernel) -> Iterator[tuple[str, Diagnostic]]:
@@ -35,6 +35,16 @@ def creation_warnings(kernel: LoopKernel) -> Iterator[tuple[str, Diagnostic]]:
     yield from _unused_variables(kernel)
     yield from _shadowed_names(kernel)
     yield from _idle_denials(kernel)
+
+
+def idle_assumptions(kernel: LoopKernel, condition: isl.Set | None) -> Iterator[tuple[str, Diagnostic]]:
+    """Yield the temporaries that the assumptions *condition* mention: their values are not known at launch."""
+    for name in () if condition is None else sorted(kernel.temporaries.keys() & set(parameters_of(condition))):
+        yield name, Diagnostic(
+            "idle-assumption",
+            f"what the assumptions say about '{name}' has no effect: the kernel computes it",
+            hints=(f"write the condition into the domain that '{name}' bounds",),
+        )
 
 
 def _idle_denials(kernel: LoopKernel) -> Iterator[tuple[str, Diagnostic]]:

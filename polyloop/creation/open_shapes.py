@@ -22,7 +22,8 @@ def open_shapes(
 ) -> Mapping[str, tuple[Expression, ...]]:  # fmt: skip
     """Return the shapes of array arguments with an extent that their accesses do not say.
 
-    Arrays that are only read and listed with ``shape=None`` have the extents of the array passed, all of them.
+    Arrays that are listed with ``shape=None``, and read before they are written, have the extents of the array passed,
+    all of them.
 
     ::
 
@@ -35,7 +36,10 @@ def open_shapes(
         return {}
     of_calls = {part.strip() for entry in kernel_data or () if isinstance(entry, GlobalArg) and entry.shape is None
                 for part in entry.name.split(",")}  # fmt: skip
-    of_calls -= {name for instruction in kernel.instructions for name in instruction.writes}
+    read: set[str] = set()
+    for instruction in kernel.instructions:
+        read |= instruction.reads
+        of_calls -= {*instruction.writes} - read  # a call need not pass it
     found: dict[str, tuple[Expression, ...]] = {}
     taken: list[str] = []
     for name in arrays:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import TypeGuard
 
 import islpy as isl
@@ -11,7 +12,7 @@ import islpy as isl
 from polyloop.memo import memoised
 from polyloop.poly.affine import Affine
 from polyloop.poly.radix import separates
-from polyloop.poly.sets import constant_bounds, lex_relation, map_from_forms
+from polyloop.poly.sets import constant_bounds, lex_relation, map_from_forms, preimage
 
 __all__ = ["affine_link", "are_forms", "extent_in", "in_iteration", "is_determined"]
 
@@ -92,9 +93,44 @@ def _instance_link(
             name = other.terms[0][0]
             if isinstance(name, str) and name in inames:
                 known.setdefault(name, form)
+    for form, other in zip(read, written, strict=True):
+        if all(name in inames or name in known for name, _ in other.terms):
+            known |= _digits(form, other, known, partial(constant_bounds_of, writer, inames))
     if not known.keys() >= {*inames}:
         return None
     if any(other.substitute(known) != form for form, other in zip(read, written, strict=True)):
         return None
     link = map_from_forms(reader, dims, [known[name] for name in inames])
-    return link if link.range().is_subset(writer) else None
+    if all(isinstance(var, str) for name in inames for var, _ in known[name].terms):
+        return link if link.range().is_subset(writer) else None
+    return link if reader.is_subset(preimage(writer, dims, [known[name] for name in inames])) else None
+
+
+def _digits(
+    value: Affine, number: Affine, known: Mapping[str, Affine], bounds: Callable[[str], tuple[int | None, int | None]]
+) -> dict[str, Affine]:
+    """Return the digits of a mixed-radix *number* that equals *value*: ``k // 8`` and ``k % 8`` of ``8*i + j`` = k.
+
+    Other names in the number are *known*.  None are returned if its digits are not determined by its value.
+    """
+    digits = [(factor, name) for name, factor in number.terms if isinstance(name, str) and name not in known]
+    if len(digits) < 2 or any(not isinstance(name, str) for name, _ in number.terms):
+        return {}
+    digits.sort()
+    rest = value.add(Affine((), number.const), -1)
+    for name, factor in number.terms:
+        if isinstance(name, str) and name in known:
+            rest = rest.add(known[name], -factor)
+    found = {}
+    for (factor, name), (above, _) in pairwise(digits):
+        low, high = bounds(name)
+        if low != 0 or high is None or factor < 1 or above % factor or factor * (high + 1) > above:
+            return {}
+        found[name] = rest.floordiv(factor).add(rest.floordiv(above), -(above // factor))
+    factor, name = digits[-1]
+    return {**found, name: rest.floordiv(factor)}
+
+
+def constant_bounds_of(domain: isl.Set, dims: tuple[str, ...], iname: str) -> tuple[int | None, int | None]:
+    """Return the least and the greatest value of an iname in a domain over *dims*, None where it is not constant."""
+    return constant_bounds(domain, dims.index(iname))

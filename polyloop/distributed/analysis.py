@@ -30,7 +30,7 @@ class Analysis:
     kept
         Temporaries that live from one phase to another: each rank has an array for them.
     packs
-        Number of a phase -> the send buffers that its kernel fills.
+        Number of a phase -> the buffers of messages that its kernel fills or empties.
     """
 
     source: LoopKernel
@@ -47,7 +47,7 @@ class Analysis:
 
 def analysed(
     kernel: LoopKernel, arrays: Mapping[str, str], over: str, hosts: frozenset[str], deep: Mapping[str, int],
-    packed: tuple[str, ...] = (),
+    packed: tuple[str, ...] = (), unpacked: tuple[str, ...] = (),
 ) -> Analysis:  # fmt: skip
     """Return the phases of *kernel*, and a kernel for each: found once for all meshes.
 
@@ -60,13 +60,13 @@ def analysed(
     if not isinstance(given, Mapping) or not all(isinstance(text, str) for text in given.values()):
         refuse(kernel, bad_distribution(f"arrays={arrays!r} does not say how arrays are divided",
                                         hint='write {"u": "block, *"}'))
-    return _analysed(kernel, tuple(arrays.items()), over, hosts, tuple(deep.items()), packed)
+    return _analysed(kernel, tuple(arrays.items()), over, hosts, tuple(deep.items()), packed, unpacked)
 
 
 @memoised
 def _analysed(
     kernel: LoopKernel, arrays: tuple[tuple[str, str], ...], over: str, hosts: frozenset[str],
-    deep: tuple[tuple[str, int], ...], packed: tuple[str, ...],
+    deep: tuple[tuple[str, int], ...], packed: tuple[str, ...], unpacked: tuple[str, ...],
 ) -> Analysis:  # fmt: skip
     program = as_written(kernel)
     division = division_of(program, dict(arrays), over)
@@ -93,10 +93,11 @@ def _analysed(
     deeper = deep_of(homes, steps, dict(deep))
     halos = widened(halos_of(homes, phases), deeper)
     names = Names.of(homes.kernel, division.rank)
-    if packed and deeper is not None:
-        refuse(kernel, bad_distribution("kernels between the exchanges of deep halos pack nothing",
-                                        hint="leave out packed= or deep="))
-    packs = packs_of(homes, phases, packed)
+    if (packed or unpacked) and deeper is not None:
+        word = "pack" if packed else "unpack"
+        refuse(kernel, bad_distribution(f"kernels between the exchanges of deep halos {word} nothing",
+                                        hint=f"leave out {word}ed= or deep="))
+    packs = packs_of(homes, phases, packed, unpacked)
     locals_ = tuple(
         local_kernel(homes, phase, halos, kept, names, f"{kernel.name}_{phase.number}", fields[phase.number], deeper,
                      packs[phase.number])

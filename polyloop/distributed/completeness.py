@@ -15,7 +15,7 @@ from typing import TypeAlias
 import islpy as isl
 
 from polyloop.distributed.fields import Field, Storage
-from polyloop.distributed.plan import Combine, Exchange, Plan, Run, nodes_in
+from polyloop.distributed.plan import Combine, Exchange, Plan, Repeat, Run, Send, nodes_in
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import Row, add_rows, map_from_forms
@@ -23,6 +23,7 @@ from polyloop.program.lower import Lowered
 
 __all__ = ["incompleteness", "prove"]
 
+_IN = isl.dim_type.in_
 _SET = isl.dim_type.set
 
 _Path: TypeAlias = "tuple[int | str, ...]"
@@ -86,32 +87,39 @@ class _Proof:
                 if not left.is_empty():
                     yield self.finding(left, node, field)
 
-    def timed(self, elements: isl.Map, path: _Path, *, is_ahead: bool = False) -> isl.Set:
+    def timed(self, elements: isl.Map, path: _Path, *others: tuple[_Path, int]) -> isl.Set:
         """Return ``{ [rank, time, element] }`` of ``{ [rank, hosts] -> element }`` at a place of the plan.
 
-        What runs ahead does so at the beginning of the iteration before, which for the first one is before the loop.
+        *others* are earlier places, whose times come first, and how many iterations of the innermost loop they lie
+        before: at the beginning of that iteration, which for the first one is in front of the loop.
         """
         flat = elements.wrap().flatten()
         hosts = [entry for entry in path if isinstance(entry, str)]
         ranks = [f"rank{axis}'" for axis in range(self.ranks)]
-        others = [f"e{place}'" for place in range(flat.dim(_SET) - self.ranks - len(hosts))]
-        dims = [*ranks, *hosts, *others]
-        time = [Affine.variable(entry) if isinstance(entry, str) else Affine((), entry) for entry in path]
-        if is_ahead:
-            time[-2:] = [time[-2].add(Affine((), -1)), Affine((), -1)]
-        time += [Affine((), 0)] * (self.depth - len(time))
-        forms = [*map(Affine.variable, ranks), *time, *map(Affine.variable, others)]
-        return map_from_forms(flat, dims, forms).range()
+        indices = [f"e{place}'" for place in range(flat.dim(_SET) - self.ranks - len(hosts))]
+        times = [form for entry in (*others, (path, 0)) for form in self.time(*entry)]
+        forms = [*map(Affine.variable, ranks), *times, *map(Affine.variable, indices)]
+        return map_from_forms(flat, [*ranks, *hosts, *indices], forms).range()
+
+    def time(self, path: _Path, ahead: int) -> list[Affine]:
+        """Return the time of a place, or of the beginning of some iterations before."""
+        found = [Affine.variable(entry) if isinstance(entry, str) else Affine((), entry) for entry in path]
+        if ahead:
+            found[-2:] = [found[-2].add(Affine((), -ahead)), Affine((), -1)]
+        return found + [Affine((), 0)] * (self.depth - len(found))
 
     def uncovered(self, reads: isl.Set, field: Field, run: Run) -> isl.Set:
         """Return the reads for which no exchange came since the element was last written."""
         ranks, depth = self.ranks, self.depth
         count = reads.dim(_SET) - ranks - depth
         writes = [*self.written(field.array)]
-        for sent in self.arriving(field, run):
-            # [rank, time of the read, time of the exchange, element]
-            pairs = reads.insert_dims(_SET, ranks + depth, depth).intersect(sent.insert_dims(_SET, ranks, depth))
-            pairs = self.before(pairs, ranks + depth, ranks)
+        for sent, is_later in self.arriving(field, run):
+            # [rank, time of the read, time of the exchange, element]; a receive that is later has a time behind that
+            more = depth if is_later else 0
+            pairs = reads.insert_dims(_SET, ranks + depth, depth + more).intersect(sent.insert_dims(_SET, ranks, depth))
+            pairs = self.before(pairs, ranks + depth + more, ranks)
+            if is_later:
+                pairs = pairs.project_out(_SET, ranks + 2*depth, depth)
             if pairs.is_empty():
                 continue
             for write in writes:
@@ -125,17 +133,38 @@ class _Proof:
         assert reads.dim(_SET) == ranks + depth + count, "elements keep their axes"
         return reads
 
-    def arriving(self, field: Field, run: Run) -> Iterator[isl.Set]:
-        """Yield ``{ [rank, time, element] }`` of what comes to where a phase reads it, or was computed there."""
+    def arriving(self, field: Field, run: Run) -> Iterator[tuple[isl.Set, bool]]:
+        """Yield ``{ [rank, time, element] }`` of what comes to where a phase reads it, or was computed there.
+
+        Where it is received later than it was sent, there are the two times: ``{ [rank, time, time, element] }``.
+        """
+        begun = {node.exchange.number: path for path, node in self.nodes if isinstance(node, Send)}
         for path, node in self.nodes:
-            if isinstance(node, Exchange) and node.field.array == field.array and _fills(node, field, run):
-                yield self.timed(node.needed, path, is_ahead=node.is_ahead)
+            if not (isinstance(node, Exchange) and node.field.array == field.array and _fills(node, field, run)):
+                continue
+            if not (node.is_ahead or node.is_sent):
+                yield self.timed(node.needed, path), False
+                continue
+            needed = node.needed
+            if node.is_sent:
+                first = self.first(node) if node.is_ahead else None
+                own = needed if first is None else needed.fix_val(_IN, self.ranks, first)
+                if node.number in begun:
+                    yield self.timed(own, path, (begun[node.number], 0)), True
+                needed = needed.subtract(own)
+            if node.is_ahead:
+                yield self.timed(needed, path, (path, 1)), True
         deep = self.plan.regions.deep
         for path, node in self.nodes:
             if isinstance(node, Run) and deep is not None and node.phase.number in deep.reach:
                 made = self.plan.regions.writes(node.phase, field.array)
                 if not made.is_empty() and field.storage is Storage.BLOCK:
-                    yield self.timed(made, path)
+                    yield self.timed(made, path), False
+
+    def first(self, exchange: Exchange) -> int | None:
+        """Return the first iteration of the loop in which an exchange runs ahead, None if it has none."""
+        repeat = next(node for node in self.plan.nodes if isinstance(node, Repeat) and exchange in node.body)
+        return next(iter(self.plan.iterations(repeat, {})), None)
 
     def written(self, array: str) -> Iterator[isl.Set]:
         """Yield ``{ [time, element] }`` of the writes of *array*."""

@@ -149,7 +149,7 @@ class DistributedKernel(Shown):
         return explained(self.analysis, self.kernels, chosen or (), dict(sizes or {}), (device, link or Link()),
                          overlap=self.overlap)
 
-    def compile(self, engine: Engine, target: Target | None = None) -> RankProgram:
+    def compile(self, engine: Engine, target: Target | None = None, *, once: bool = False) -> RankProgram:
         """Compile the kernels for a rank.
 
         Parameters
@@ -159,6 +159,9 @@ class DistributedKernel(Shown):
             :func:`polyloop.run_ranks` passes.
         target
             As for :func:`polyloop.compile`.
+        once
+            Whether inspectors run in the first call with some sizes alone: what arrays select stays as it is then, on
+            all ranks.
 
         Raises
         ------
@@ -180,13 +183,13 @@ class DistributedKernel(Shown):
             raise ArgumentError("compile", self.analysis.source.name, [found])
         compiled = {local.phase.number: compile_kernel(self.kernels[local.kernel.name], target)
                     for local in self.analysis.locals}
-        return RankProgram(self.analysis, mesh, self.overlap, engine, compiled)
+        return RankProgram(self.analysis, mesh, self.overlap, engine, compiled, once=once)
 
 
 def distribute(
     kernel: LoopKernel, arrays: Annotated[Mapping[str, str], EXPLAINED], over: str,
     mesh: Sequence[int] | None = None, *, hosts: str | Sequence[str] = (), overlap: bool = True,
-    deep: Mapping[str, int] | None = None, packed: str | Sequence[str] = (),
+    deep: Mapping[str, int] | None = None, packed: str | Sequence[str] = (), unpacked: str | Sequence[str] = (),
 ) -> DistributedKernel:  # fmt: skip
     """Divide a kernel over a mesh of devices: who owns computes, and what is read of others is sent.
 
@@ -220,6 +223,9 @@ def distribute(
     packed
         Arrays in blocks of which the kernels that write them fill the send buffers: a message to a neighbour is not
         packed afterwards where it is proven that such a kernel writes all of it in front of the exchange.
+    unpacked
+        Arrays in blocks of which the kernels that read their halos put what has come from a neighbour into its place:
+        a loop of the kernel, in front of the reads, which is transformed and scheduled as the others.
 
     Returns
     -------
@@ -241,7 +247,7 @@ def distribute(
     names = frozenset(_names(hosts))
     if unknown := sorted(names.difference(kernel.inames)):
         raise KernelError("distribute", kernel.name, [unknown_name("iname", unknown[0], kernel.inames)])
-    found = analysed(kernel, arrays, over, names, deep or {}, _names(packed))
+    found = analysed(kernel, arrays, over, names, deep or {}, _names(packed), _names(unpacked))
     if mesh is not None and (len(mesh) != found.division.rank or any(count < 1 for count in mesh)):
         raise KernelError("distribute", kernel.name, [other_mesh(mesh, found.division.rank)])
     return DistributedKernel(found, None if mesh is None else tuple(mesh), overlap)

@@ -11,10 +11,10 @@ import numpy as np
 
 from polyloop.distributed.engines.engine import Engine
 from polyloop.distributed.fields import Field, Storage
-from polyloop.distributed.filled import ready
+from polyloop.distributed.filled import Arrivals, ready
 from polyloop.distributed.inspector import Gather, inspector_of, lists_of, moved
 from polyloop.distributed.local import Local, Names
-from polyloop.distributed.plan import Combine, Exchange, Message, Node, Plan, Repeat, Run
+from polyloop.distributed.plan import Combine, Exchange, Message, Node, Plan, Repeat, Run, Send
 from polyloop.distributed.regions import Box, Coordinates, box_size, hull_of
 from polyloop.distributed.strips import Strips, strips_of
 from polyloop.runtime.compile import compile_kernel
@@ -73,7 +73,12 @@ class Execution:
 
     def __post_init__(self) -> None:
         self.locals = {local.phase.number: local for local in self.plan.locals}
+        self.deciding = {number: local.deciding(self.plan.regions.deep is not None)
+                         for number, local in self.locals.items()}
         self.gathers: dict[int, Gather | None] = {}
+        self.written = {entry.array for local in self.plan.locals for entry in local.fields if entry.is_written}
+        self.begun: dict[int, Callable[[], None]] = {}
+        self.arrivals = Arrivals(self.plan, self.position)
         self.filled: dict[tuple[int, int], tuple[Message, _Array]] = {}
         self.current: dict[tuple[int, str], tuple[_Array, tuple[int, ...]]] = {}
 
@@ -81,9 +86,13 @@ class Execution:
         """Run *nodes* in one iteration of the loops around."""
         waits: list[Callable[[], None]] = []
         for node in nodes:
-            if isinstance(node, Exchange):
-                waits += [] if node.is_ahead else [self.started(node, hosts)]
-                continue
+            match node:
+                case Exchange():
+                    waits += [] if node.is_ahead else [self.receiving(node, hosts)]
+                    continue
+                case Send():
+                    self.send(node, hosts)
+                    continue
             for wait in waits:
                 wait()
             waits = []
@@ -97,11 +106,18 @@ class Execution:
         for wait in waits:
             wait()
 
+    def send(self, node: Send, hosts: _Hosts) -> None:
+        """Begin an exchange that is received later."""
+        turns = [hosts] if node.loop is None else [
+            {**hosts, node.loop.iname: value} for value in self.iterations(node.loop, hosts)[:1]]
+        for turn in turns:
+            self.begun[node.exchange.number] = self.started(node.exchange, turn)
+
     def repeat(self, node: Repeat, hosts: _Hosts) -> None:
         """Run a loop of the host; exchanges that run ahead begin while the iteration before computes."""
         ahead = [entry for entry in node.body if isinstance(entry, Exchange) and entry.is_ahead]
         turns = [{**hosts, node.iname: value} for value in self.iterations(node, hosts)]
-        waits = [self.started(entry, turn) for entry in ahead for turn in turns[:1]]
+        waits = [self.receiving(entry, turn) for entry in ahead for turn in turns[:1]]
         for place, turn in enumerate(turns):
             for wait in waits:
                 wait()
@@ -128,6 +144,10 @@ class Execution:
         found: tuple[Message, ...] = self.known[key]
         return found
 
+    def receiving(self, exchange: Exchange, hosts: _Hosts) -> Callable[[], None]:
+        """Return the function that waits for an exchange, which begins now if it was not sent before."""
+        return self.begun.pop(exchange.number, None) or self.started(exchange, hosts)
+
     def started(self, exchange: Exchange, hosts: _Hosts, slot: int = 0) -> Callable[[], None]:
         """Begin an exchange, and return the function that waits for it and puts what came into its place.
 
@@ -140,9 +160,10 @@ class Execution:
             return self.gathered(exchange, gather, slot)
         me = regions.number(self.position)
         source, origin = self.arrays[array], _starts(regions.stored(self.position, array))
-        place, first = self.destination(exchange, hosts, slot)
+        view = self.own_view(exchange, hosts)
+        place, first = view or self.destination(exchange, hosts, slot)
         incoming: dict[int, list[Message]] = {}
-        for message in self.messages(exchange, self.position, hosts):
+        for message in self.messages(exchange, self.position, hosts) if view is None else ():
             if message.source == me:
                 place[slices(message.box, first)] = source[slices(message.box, origin)]
             else:
@@ -153,7 +174,7 @@ class Execution:
             buffer, unpack = self.landing(place, first, messages)
             receives.append((peer, buffer))
             if unpack is not None:
-                unpacks.append(unpack)
+                unpacks.append(self.arrivals.later(exchange, messages, buffer, unpack))
         wait = self.engine.start(sends, receives)
 
         kept = [sends, receives]  # buffers live until the messages have gone
@@ -281,6 +302,20 @@ class Execution:
         box = self.window(exchange, hosts)
         return self.window_array(exchange, slot, tuple(high - low for low, high in box)), _starts(box)
 
+    def own_view(self, exchange: Exchange, hosts: _Hosts) -> tuple[_Array, tuple[int, ...]] | None:
+        """Return the view of a window all of which is the rank's own, of an array that nothing writes; else None."""
+        regions, array = self.plan.regions, exchange.field.array
+        if exchange.field.storage is not Storage.WINDOW or array in self.written:
+            return None
+        box, stored = self.window(exchange, hosts), regions.stored(self.position, array)
+        if any(low < first or high > last for (low, high), (first, last) in zip(box, stored, strict=True)):
+            return None
+        me = regions.number(self.position)
+        messages = self.messages(exchange, self.position, hosts)
+        view = self.arrays[array][slices(box, stored)]
+        is_own = bool(messages) and all(message.source == me for message in messages)
+        return (view, _starts(box)) if is_own and _is_dense(view) else None
+
     def window_array(self, exchange: Exchange, slot: int, shape: tuple[int, ...]) -> _Array:
         """Return the memory of a window, the same for all exchanges of one shape."""
         key = (exchange.number, slot, *shape)
@@ -318,9 +353,10 @@ class Execution:
         """Run the kernel of a phase; its inner part while exchanges are under way."""
         local = self.locals[node.phase.number]
         box = self.active(local, hosts)
-        waits = [self.started(exchange, hosts) for exchange in node.during]
+        waits = [self.receiving(exchange, hosts) for exchange in node.during]
         if box is None:
             _ = [wait() for wait in waits]
+            self.arrivals.unpack()
             return
         written = {entry.array for entry in local.fields if entry.is_written}
         self.filled = {key: found for key, found in self.filled.items() if found[0].array not in written}
@@ -334,8 +370,9 @@ class Execution:
                 wait()
             for strip in parts.outer:
                 self.launch(local, strip, hosts)
-        for place in range(len(local.packs)):
-            if (found := self.ready(local, place)) is not None:
+        self.arrivals.unpack()
+        for place, pack in enumerate(local.packs):
+            if not pack.is_received and (found := self.ready(local, place)) is not None:
                 self.filled[found[0].number, found[1].target] = found[1], self.send_buffer(local, place)
 
     def ready(self, local: Local, place: int) -> tuple[Exchange, Message] | None:
@@ -367,7 +404,7 @@ class Execution:
 
     def active(self, local: Local, hosts: _Hosts) -> Box | None:
         """Return the coordinates that this rank computes in a phase; None if there are none."""
-        key = ("active", local.phase.number, *(hosts[name] for name in local.phase.hosts))
+        key = ("active", local.phase.number, *(hosts[name] for name in self.deciding[local.phase.number]))
         if key not in self.known:
             self.known[key] = self.plan.active(local, self.position, hosts)
         found: Box | None = self.known[key]
@@ -382,6 +419,7 @@ class Execution:
         extents = {*local.extents.values(), *(name for pack in local.packs for name in pack.extents)}
         self.compiled[local.phase.number](
             **{name: value for name, value in values.items() if name in known and name not in extents})
+        self.arrivals.clear()  # the kernel has unpacked it
 
     def values(self, local: Local, box: Box, hosts: _Hosts, *, is_inspected: bool = False) -> dict[str, Any]:
         """Return the arguments of a call of the kernel of a phase; windows are not there yet for its inspector."""
@@ -390,12 +428,9 @@ class Execution:
             values[self.names.low[axis]] = low
             values[self.names.count[axis]] = high - low
             values[self.names.at[axis]] = low - self.plan.regions.block(self.position, axis)[0]
-        for number, pack in enumerate(() if is_inspected else local.packs):
-            values[pack.name] = self.send_buffer(local, number)
-            found = self.ready(local, number)
-            first = _starts(self.plan.regions.stored(self.position, pack.array))
-            starts = first if found is None else _starts(found[1].box)
-            values |= {name: low - start for name, low, start in zip(pack.starts, starts, first, strict=True)}
+        if not is_inspected:
+            values |= {**self.packing(local), **self.arrivals.values(
+                local, lambda array, shape: empty_like(self.arrays[array], shape, self.dtype(array)))}
         for entry in local.fields:
             if entry.storage is Storage.WINDOW and is_inspected:
                 continue
@@ -410,6 +445,18 @@ class Execution:
                      if name in local.phase.instructions and combined.is_update and combined.array == entry.array]
             if updates and entry.storage is Storage.SHARE:
                 values[entry.name] = self.share(entry.array, updates[0].operation)
+        return values
+
+    def packing(self, local: Local) -> dict[str, Any]:
+        """Return the send buffers of a kernel, and where their boxes begin in the rank's parts."""
+        values: dict[str, Any] = {}
+        for number, pack in enumerate(local.packs):
+            if not pack.is_received:
+                values[pack.name] = self.send_buffer(local, number)
+                found = self.ready(local, number)
+                first = _starts(self.plan.regions.stored(self.position, pack.array))
+                starts = first if found is None else _starts(found[1].box)
+                values |= {name: low - start for name, low, start in zip(pack.starts, starts, first, strict=True)}
         return values
 
     # -- reductions over the mesh

@@ -90,8 +90,8 @@ def sharded(
             ("name one axis of JAX's mesh for each of the kernel's",))])
     if any(analysis.packs.values()):
         raise ArgumentError(_STEP, analysis.source.name, [Diagnostic(
-            "bad-distribution", "kernels that fill send buffers are for engines that send them", (),
-            ("divide without packed=: XLA packs beside what surrounds",))])
+            "bad-distribution", "kernels that fill or empty buffers of messages are for engines that send them", (),
+            ("divide without packed= and unpacked=: XLA packs beside what surrounds",))])
     kernels = divided.kernels
     functions = {local.phase.number: call(_in_place(kernels[local.kernel.name]), backward=False, target=target)
                  for local in analysis.locals}

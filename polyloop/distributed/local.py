@@ -82,7 +82,7 @@ class Local:
         Axis of the mesh -> the coordinates at which the phase has instances, as a set over loops of the host; boxes of
         calls lie in them.  Axes are missing along which instructions run that every rank has, even in an empty box.
     packs
-        Send buffers that the kernel fills.
+        Buffers of messages that the kernel fills or empties.
     """
 
     phase: Phase
@@ -92,6 +92,11 @@ class Local:
     origins: Mapping[tuple[str, int], str]
     active: Mapping[int, isl.Set]
     packs: tuple[Pack, ...] = ()
+
+    def deciding(self, is_deep: bool) -> tuple[str, ...]:
+        """Return the loops of the host that decide at which coordinates the phase has instances."""
+        involved = {name for coordinates in self.active.values() for name in _involved(coordinates)}
+        return tuple(name for name in self.phase.hosts if is_deep or name in involved)
 
 
 def local_kernel(
@@ -191,6 +196,9 @@ class _Localizing:
         for array in arrays:
             used |= frozenset(name for extent in (array.shape or ()) for name in variables(extent))
         used |= frozenset(name for domain in sets for name in _involved(domain))
+        own = tuple(name for name in self.parameters if name in used)
+        assumptions = self.assumptions(own)
+        used -= self.idle(instructions, align(assumptions, parameter_space((*own, *self.bounds))))
         scalars: list[Argument] = [entry for entry in program.arguments
                                    if isinstance(entry, ValueArg) and entry.name in used]
         known = {entry.name for entry in scalars}
@@ -199,7 +207,7 @@ class _Localizing:
         temporaries = {name: self.temporary(entry) for name, entry in program.temporaries.items()
                        if name in used and name not in self.kept}
         kernel = LoopKernel(
-            name=wish, parameters=own, assumptions=self.assumptions(own),
+            name=wish, parameters=own, assumptions=over_parameters(assumptions, parameter_space(own)).coalesce(),
             domains=(), instructions=instructions, arguments=(*arrays, *scalars),
             temporaries=temporaries, fixed=program.fixed, foreign=program.foreign, index_dtype=program.index_dtype,
             silenced_warnings=("*",), preambles=program.preambles, target=program.target, fast=program.fast,
@@ -209,6 +217,13 @@ class _Localizing:
         kernel = replace(kernel, domains=tuple(iname_domains(kernel.instructions)))
         return Local(self.phase, complete_kernel(kernel, None), self.fields, self.extents, self.origins,
                      self.active, self.packs)
+
+    def idle(self, instructions: Sequence[Instruction], known: isl.Set) -> frozenset[str]:
+        """Return the loops of the host with which nothing in the kernel changes: it has no parameters for them."""
+        written = frozenset[str]().union(*map(_names, instructions))
+        left = {name for entry in instructions for domain in (entry.domain, *(term.domain for term in entry.terms))
+                for name in _involved(over_parameters(domain, known).gist_params(known).coalesce())}
+        return frozenset(self.phase.hosts) - written - left
 
     # -- arrays
 
@@ -222,8 +237,9 @@ class _Localizing:
             shape = tuple(p.Variable(self.extents[entry.name, place]) if (entry.name, place) in self.extents else extent
                           for place, extent in enumerate(old.shape or (1,)))
             order = old.order if isinstance(old, ArrayArg) else "C"
-            yield ArrayArg(entry.name, old.dtype, shape, order=order, is_input=True, is_output=entry.is_written,
-                           dim_names=old.dim_names if old.shape else None)
+            is_unpacked = any(pack.is_received and pack.array == entry.name for pack in self.packs)
+            yield ArrayArg(entry.name, old.dtype, shape, order=order, is_input=True,
+                           is_output=entry.is_written or is_unpacked, dim_names=old.dim_names if old.shape else None)
 
     def temporary(self, old: TemporaryVariable) -> TemporaryVariable:
         """Return a temporary of the phase alone: one in blocks has elements for the box that a call computes."""
@@ -388,8 +404,15 @@ class _Localizing:
         """Yield rows for the boxes that are packed: each lies in the rank's part."""
         shapes = {entry.name: entry.shape or () for entry in self.arrays()}
         for pack in self.packs:
-            for start, extent, length in zip(pack.starts, pack.extents, shapes[pack.array], strict=True):
+            for place, (start, extent, length) in enumerate(
+                zip(pack.starts, pack.extents, shapes[pack.array], strict=True)
+            ):
                 first, limit = Affine.variable(start), affine_of(length)
+                if place == pack.face and limit is not None:  # behind the face of the block
+                    below, above = self.halos[pack.array][place]
+                    end = Affine.variable(extent).add(Affine((), -below)) if pack.side < 0 else limit.scale(-1).add(
+                        Affine((), above))
+                    yield Row(first.add(end), True)
                 yield Row(first)
                 yield Row(Affine.variable(extent))
                 if limit is not None:

@@ -68,5 +68,8 @@ def _values(
                 values[local.extents[entry.name, place]] = high - low
             if (entry.name, place) in local.origins:
                 values[local.origins[entry.name, place]] = low
-    values |= {name: 0 for pack in local.packs for name in (*pack.starts, *pack.extents)}
+    for pack in local.packs:
+        stored = plan.regions.stored(position, pack.array)
+        starts = pack.idle([high - low for low, high in stored], plan.regions.halos[pack.array])
+        values |= {**dict(zip(pack.starts, starts, strict=True)), **dict.fromkeys(pack.extents, 0)}
     return {name: value for name, value in values.items() if name in local.kernel.parameters}

@@ -23,7 +23,9 @@ from polyloop.distributed.separate import Combined
 from polyloop.kernel.domains import fixed_set
 from polyloop.poly.sets import project_onto
 
-__all__ = ["Combine", "Exchange", "Message", "Node", "Plan", "Repeat", "Run", "is_same_in", "nodes_in", "plan_of"]
+__all__ = [
+    "Combine", "Exchange", "Message", "Node", "Plan", "Repeat", "Run", "Send", "is_same_in", "nodes_in", "plan_of",
+]  # fmt: skip
 
 _IN = isl.dim_type.in_
 _OUT = isl.dim_type.out
@@ -74,6 +76,8 @@ class Exchange:
         Whether it begins an iteration of the innermost loop early: while the one before computes.
     readers
         Instructions of the phase.
+    is_sent
+        Whether a :class:`Send` has begun it, in the first iteration of the loop if it is ahead.
     """
 
     number: int
@@ -84,6 +88,21 @@ class Exchange:
     is_fixed: bool
     is_ahead: bool = False
     readers: tuple[str, ...] = ()
+    is_sent: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Send:
+    """The beginning of an exchange in front of the nodes behind which it is received.
+
+    Attributes
+    ----------
+    loop
+        The loop that the exchange runs ahead in: its first iteration is sent for.
+    """
+
+    exchange: Exchange
+    loop: Repeat | None = None
 
 
 @dataclass(frozen=True)
@@ -119,7 +138,7 @@ class Repeat:
     body: tuple[Node, ...]
 
 
-Node: TypeAlias = "Exchange | Run | Combine | Repeat"
+Node: TypeAlias = "Exchange | Send | Run | Combine | Repeat"
 
 
 def nodes_in(nodes: Sequence[Node], path: tuple[int | str, ...] = ()) -> Iterator[tuple[tuple[int | str, ...], Node]]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from polyloop.distributed.analysis import Analysis
 from polyloop.distributed.completeness import prove
+from polyloop.distributed.early import with_sends
 from polyloop.distributed.plan import Plan, plan_of
 from polyloop.distributed.regions import Coordinates, Regions
 from polyloop.errors import ArgumentError, Diagnostic
@@ -66,5 +67,6 @@ def planned(analysis: Analysis, mesh: Coordinates, sizes: Mapping[str, int], *, 
         raise ArgumentError("plan", kernel.name, [found])
     regions = Regions(analysis.homes, mesh, own, analysis.halos, analysis.deep)
     plan = plan_of(regions, analysis.locals, analysis.steps, overlap=overlap)
+    plan = with_sends(plan) if overlap else plan
     prove(plan)
     return plan

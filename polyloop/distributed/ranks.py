@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -16,6 +17,7 @@ from polyloop.display import Shown
 from polyloop.distributed.analysis import Analysis
 from polyloop.distributed.dtensors import as_dtensor, is_dtensor, part_of
 from polyloop.distributed.engines.engine import Engine
+from polyloop.distributed.engines.mpiengine import of_mpi
 from polyloop.distributed.execute import Execution, empty_like, flat, slices
 from polyloop.distributed.plan import Plan
 from polyloop.distributed.planning import planned
@@ -35,6 +37,8 @@ class RankProgram(Shown):
     ----------
     sent
         Number of bytes that this rank has sent in messages.
+    once
+        Whether inspectors run in the first call with some sizes alone.
     """
 
     analysis: Analysis
@@ -47,9 +51,15 @@ class RankProgram(Shown):
     agreed: set[tuple[tuple[str, int], ...]] = field(default_factory=set)
     memory: dict[tuple[tuple[str, int], ...], tuple[dict[Any, Any], dict[Any, Any], dict[str, Any]]] = field(
         default_factory=dict)
+    once: bool = False
 
     def __repr__(self) -> str:
         return f"<RankProgram '{self.analysis.source.name}': rank {self.engine.rank} of {self.engine.size}>"
+
+    @cached_property
+    def lists(self) -> dict[tuple[tuple[str, int], ...], dict[int, Any]]:
+        """Sizes that ranks have in common -> what inspectors have found for them, where they run once."""
+        return {}
 
     @cached_property
     def position(self) -> Coordinates:
@@ -67,15 +77,16 @@ class RankProgram(Shown):
             ``rank-lost``.
         """
         own = {name: sizes[name] for name in self.analysis.homes.kernel.parameters if name in sizes}
-        common = {name: int(value) for name, value in own.items()
-                  if name not in self.own_sizes and isinstance(value, int | np.integer)}
-        if tuple(common.items()) not in self.agreed:
-            self._agree(common)
-            self.agreed.add(tuple(common.items()))
+        self._agree(self._common(own))
         key = tuple(own.items())
         if key not in self.plans:
             self.plans[key] = planned(self.analysis, self.mesh, own, overlap=self.overlap)
         return self.plans[key]
+
+    def _common(self, sizes: Mapping[str, Any]) -> dict[str, int]:
+        """Return the sizes that all ranks have in common."""
+        return {name: int(value) for name, value in sizes.items()
+                if name not in self.own_sizes and isinstance(value, int | np.integer)}
 
     @cached_property
     def own_sizes(self) -> frozenset[str]:
@@ -91,12 +102,22 @@ class RankProgram(Shown):
                             if domain.involves_dims(isl.dim_type.param, place, 1))
         return frozenset(names[True] - names[False])
 
-    def _agree(self, sizes: Mapping[str, int]) -> None:
-        """Compare this rank's program and sizes with those of all others."""
+    def _agree(self, sizes: Mapping[str, int], scalars: Mapping[str, str] | None = None) -> None:
+        """Compare this rank's program and sizes with those of all others, once; *scalars* in the first call with them.
+
+        Raises
+        ------
+        ArgumentError
+            ``ranks-disagree``.
+        """
+        key = (*sorted(sizes.items()), *([] if scalars is None else [("a call", 1)]))
+        if key in self.agreed:
+            return
         analysis = self.analysis
-        text = "\n".join([str(analysis.homes.kernel), str(analysis.division), str(analysis.deep)])
+        facts = (analysis.homes.kernel, analysis.division, analysis.deep, analysis.steps, self.overlap, self.once)
+        text = "\n".join(map(str, facts))
         mine = {"kernel": hashlib.sha256(text.encode()).hexdigest()[:16], "mesh": list(self.mesh),
-                "sizes": dict(sizes)}
+                "sizes": dict(sizes), "scalars": dict(scalars or {})}
         texts = self.engine.all_gather(json.dumps(mine, sort_keys=True))
         for rank, other in enumerate(json.loads(text) for text in texts):
             for word, value in mine.items():
@@ -104,8 +125,22 @@ class RankProgram(Shown):
                     found = Diagnostic(
                         "ranks-disagree", f"rank {self.engine.rank} and rank {rank} have another {word.rstrip('s')}",
                         (f"rank {self.engine.rank}: {value}", f"rank {rank}: {other[word]}"),
-                        ("call the same kernel with the same sizes on all ranks",))
+                        ("call the same kernel with the same sizes and scalars on all ranks",))
                     raise ArgumentError("distribute", analysis.source.name, [found])
+        self.agreed.add(key)
+
+    def _shown(self, scalars: Mapping[str, Any]) -> dict[str, str]:
+        """Return scalars that are no sizes as texts, of the type that the kernel gives them."""
+        found = {}
+        sizes = self.analysis.homes.kernel.parameters
+        for entry in self.analysis.source.arguments:
+            if isinstance(entry, ValueArg) and entry.name in scalars and entry.name not in sizes:
+                value = scalars[entry.name]
+                if entry.dtype is not None and isinstance(value, int | float | complex | np.generic):
+                    with suppress(TypeError, ValueError, OverflowError):  # the kernel refuses what does not fit
+                        value = entry.dtype.type(value)
+                found[entry.name] = str(value)
+        return found
 
     # -- parts of arrays
 
@@ -320,7 +355,8 @@ class RankProgram(Shown):
             For an array in blocks, the rank's part with its halo, as :meth:`scatter` and :meth:`empty` make it; other
             arrays whole; all sizes and scalars.  A ``torch.distributed.tensor.DTensor`` with placements as the array is
             divided stands for the part: its local tensor is used as it is, if it has no halo or :meth:`dtensor` made
-            it, and copied into a part and back else.
+            it, and copied into a part and back else.  So do memory that MPI has allocated and what mpi4py takes as a
+            message, ``[array, MPI.DOUBLE]``, with as many elements as the part.
 
         Returns
         -------
@@ -343,6 +379,7 @@ class RankProgram(Shown):
         windows, known, kept = self.memory.setdefault(key, ({}, {}, {}))
         back: dict[str, Callable[[], object]] = {}
         arrays, scalars = self._checked(plan, arguments, windows, back)
+        self._agree(self._common(sizes), self._shown(scalars))
         example = next((value for value in arrays.values()), None)
         for name in self.analysis.kept:
             if name not in kept:
@@ -350,6 +387,8 @@ class RankProgram(Shown):
                 kept[name] = empty_like(example, tuple(high - low for low, high in box), self._dtype(name))
         work = Execution(plan, self.analysis.names, self.engine, self.position, self.compiled,
                          {**arrays, **kept}, scalars, windows, known)
+        if self.once:
+            work.gathers = self.lists.setdefault(tuple(sorted(self._common(sizes).items())), {})
         work.run(plan.nodes, {})
         self.sent += work.sent
         written = {entry.name for entry in kernel.arguments if isinstance(entry, ArrayArg) and entry.is_output}
@@ -377,6 +416,8 @@ class RankProgram(Shown):
             if is_dtensor(value):
                 arrays[name], bring = part_of(plan.regions, self.position, name, value, buffers)
                 back |= {} if bring is None else {name: bring}
+            else:
+                arrays[name] = of_mpi(plan.regions.stored(self.position, name), self._dtype(name), value)
             self._shaped(plan.regions, name, arrays[name])
             entry = declared[name]
             is_written = isinstance(entry, ArrayArg) and entry.is_output

@@ -21,7 +21,9 @@ def described(analysis: Analysis) -> list[str]:
             if isinstance(step, Phase):
                 local = next(entry for entry in analysis.locals if entry.phase is step)
                 lines.append(f"{indent}{local.kernel.name}: {', '.join(step.instructions)}")
-                lines.extend(f"{indent}    {pack.name}: what it sends of '{pack.array}'" for pack in local.packs)
+                for pack in local.packs:
+                    word = "receives" if pack.is_received else "sends"
+                    lines.append(f"{indent}    {pack.name}: what it {word} of '{pack.array}'")
                 lines.extend(f"{indent}    {entry.name}: what it reads of '{entry.array}' elsewhere"
                              for entry in local.fields if entry.storage is Storage.WINDOW)
                 for name in step.instructions:

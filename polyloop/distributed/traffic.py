@@ -156,7 +156,7 @@ class _Counting:
         for node in nodes:
             match node:
                 case Exchange():
-                    self.exchange(node, turns, is_hidden=node.is_ahead)
+                    self.exchange(node, turns, is_hidden=node.is_ahead or node.is_sent)
                 case Run():
                     for exchange in node.during:
                         self.exchange(exchange, turns, is_hidden=True)

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, Union, get_args, g
 
 import numpy as np
 
-__all__ = ["EXPLAINED", "HIGHEST", "LISTS", "LOWEST", "NO", "AtLeast", "OneOf", "Take", "fits", "is_writable", "take"]
+__all__ = ["EXPLAINED", "HIGHEST", "LISTS", "LOWEST", "NO", "AtLeast", "OneOf", "Such", "Take", "fits", "is_exact",
+           "is_writable", "take"]
 
 Take: TypeAlias = Callable[[Any], Any]
 """Returns the value to go on with, or ``NO`` for one that does not fit."""
@@ -60,6 +61,17 @@ class OneOf:
 
     def __str__(self) -> str:
         return f"out of {', '.join(map(repr, self.values))}"
+
+
+@dataclass(frozen=True)
+class Such:
+    """In ``Annotated[Any, Such("a name", is_name)]``: what a value has to be."""
+
+    words: str
+    holds: Callable[[Any], bool]
+
+    def __str__(self) -> str:
+        return f"that is {self.words}"
 
 
 _MOST: Final = 1_000_000
@@ -219,7 +231,7 @@ def _mapped(key: Take | None, entry: Take | None) -> Take:
     return take
 
 
-def _restricted(inner: Take | None, rules: Sequence[AtLeast | OneOf]) -> Take:
+def _restricted(inner: Take | None, rules: Sequence[AtLeast | OneOf | Such]) -> Take:
     def take(value: Any) -> Any:  # noqa: ANN401
         found = value if inner is None else inner(value)
         return found if found is not NO and all(rule.holds(found) for rule in rules) else NO
@@ -248,7 +260,7 @@ def take(hint: Any) -> Take | None:  # noqa: ANN401 - an annotation
     if origin is Annotated and EXPLAINED in hint.__metadata__:
         return _explained(take(arguments[0]))
     if origin is Annotated:
-        rules = [rule for rule in hint.__metadata__ if isinstance(rule, AtLeast | OneOf)]
+        rules = [rule for rule in hint.__metadata__ if isinstance(rule, AtLeast | OneOf | Such)]
         return _restricted(take(arguments[0]), rules)
     if origin in (Union, types.UnionType):
         parts = [take(part) for part in arguments]
@@ -278,3 +290,10 @@ def fits(hint: Any, value: object) -> bool:  # noqa: ANN401 - an annotation
     """Return whether an annotation lets *value* through."""
     check = take(hint)
     return check is None or check(value) is not NO
+
+
+def is_exact(hint: Any, value: object) -> bool:  # noqa: ANN401 - an annotation
+    """Return whether an annotation lets *value* through as it is, and makes nothing else of it."""
+    check = take(hint)
+    found = value if check is None else check(value)
+    return found is value or (found is not NO and type(found) is type(value) and found == value)

@@ -13,6 +13,8 @@ from threading import RLock
 from types import ModuleType
 from typing import Final
 
+from polyloop.edge.collector import rare_collections
+
 __all__ = ["before_kernels", "imported", "prepare_kernels"]
 
 _WAITING: Final[list[Callable[[], None]]] = []
@@ -26,7 +28,7 @@ if hasattr(os, "register_at_fork"):
 
 def imported(name: str) -> ModuleType:
     """Return a module of the package, imported by now."""
-    with _LOCK:
+    with _LOCK, rare_collections():
         return import_module(name)
 
 
@@ -43,7 +45,8 @@ def prepare_kernels() -> None:
                 return
             _RUNNING.append(_WAITING[0])
             try:
-                _RUNNING[0]()
+                with rare_collections():
+                    _RUNNING[0]()
                 _WAITING.pop(0)
             finally:
                 _RUNNING.clear()

@@ -134,7 +134,7 @@ class Reduction(Node):
     operation: Operation
     inames: tuple[str, ...]
     expr: Expression
-    start: Expression = None
+    start: Expression | None = None
     along: tuple[str, ...] = ()
     after: bool = False
 

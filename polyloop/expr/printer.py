@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -25,7 +25,7 @@ from polyloop.expr.nodes import (
 )
 from polyloop.expr.records import record_name
 
-__all__ = ["show"]
+__all__ = ["foreign_node", "show"]
 
 # How tightly an operator binds, as in Python: an operand that binds less tightly is put in parentheses.
 _LOWEST, _OR, _AND, _NOT, _COMPARE, _BIT_OR, _BIT_XOR, _BIT_AND = range(8)
@@ -50,6 +50,17 @@ _CHAINED: Final[dict[type, tuple[str, int, str, str]]] = {
 def show(expr: Expression) -> str:
     """Return *expr* as text with few parentheses: ``a[i, k - 1]*b - c``, ``if(x > 0, x, 0)``, ``sum(k, ...)``."""
     return _show(expr, _LOWEST)
+
+
+def foreign_node(expr: object) -> str | None:
+    """Return the class of the first node of *expr* that has no text, as of other programs that use pymbolic."""
+    if type(expr) in _RENDERERS:
+        parts: Iterable[object] = vars(expr).values()
+    elif isinstance(expr, tuple | list):
+        parts = expr
+    else:
+        return type(expr).__name__ if isinstance(expr, p.ExpressionNode) else None
+    return next((found for part in parts if (found := foreign_node(part)) is not None), None)
 
 
 def _show(expr: Expression, context: int) -> str:
@@ -181,8 +192,14 @@ def _reduction(expr: Expression) -> tuple[str, int]:
     return f"{head}{inames}, {_show(expr.expr, _LOWEST)}{more})", _ATOM
 
 
+def _nan(expr: p.NaN) -> tuple[str, int]:
+    dtype: Any = expr.data_type
+    return ("nan" if dtype is None else f"cast({np.dtype(dtype).name}, nan)"), _ATOM
+
+
 _RENDERERS: Final[dict[type, Callable[[Any], tuple[str, int]]]] = {
     p.Variable: lambda e: (e.name, _ATOM),
+    p.NaN: _nan,
     p.Subscript: lambda e: (f"{e.aggregate.name}[{_list(e.index_tuple)}]", _ATOM),
     p.Call: lambda e: (f"{e.function.name}({_list(e.parameters)})", _ATOM),
     p.Min: _extreme,

@@ -166,7 +166,10 @@ class TextConverter(Converter):
             written = written[0].elts
         if len(written) != len(operation.fields or "e"):
             self._wrong_count(node, form)
-        inames = self._reduction_inames(operation, arguments[0], form)
+        first: Any = arguments[0]
+        if not operation.fields and type(first) in (ast.Tuple, ast.List) and not first.elts:
+            return self.convert(written[0])  # over nothing: the one term
+        inames = self._reduction_inames(operation, first, form)
         values = tuple(map(self.convert, written))
         return Reduction(operation, inames, Terms(values) if operation.fields else values[0])
 

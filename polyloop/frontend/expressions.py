@@ -73,6 +73,9 @@ _METHODS: Final = {"conj": "conj", "conjugate": "conj"}
 
 _FORMS: Final = {"minimum": "min(x, y)", "maximum": "max(x, y)"}
 
+_ARRAYS: Final = frozenset({"zeros", "empty", "ones", "full", "zeros_like", "empty_like", "ones_like", "array"})
+"""Functions of NumPy that make an array."""
+
 _DIFFERENT: Final = frozenset({"round", "sign", "min", "max", "fmin", "fmax"})
 """Names for which NumPy, Python and C do not agree on every value, or which are treated apart."""
 
@@ -368,7 +371,7 @@ class PythonConverter(Converter):
             return p.If(self.condition(node.args[0]), *map(self.convert, node.args[1:]))
         if isinstance(found, type) and find_dtype(found) is not None:
             if len(node.args) != 1:
-                self._count(node, f"{ast.unparse(function)}(x)")
+                self._count(node, "x + 1j*y" if found is complex else f"{ast.unparse(function)}(x)")
             return self._converted(function, found, node.args[0])
         return self._function_call(node, found)
 
@@ -439,6 +442,11 @@ class PythonConverter(Converter):
                 hints = (f"write {_FORMS[short]}; NaN may be treated differently",)
             elif short in FUNCTIONS:
                 hints = (f"the '{short}' of kernels gives other results; leave '{short}' undefined to mean that one",)
+            elif short in _ARRAYS and isinstance(node.func, ast.Attribute):
+                hints = (
+                    "declare an array of the kernel's own at the beginning, t: pl.Array[np.float32, 16], and set its"
+                    " elements in a loop",
+                )
             elif isinstance(node.func, ast.Attribute) and found is NOTHING:
                 hints = (f"functions have plain names: {short}(x), or math.{short}(x), if kernels know it",)
             elif callable(found):

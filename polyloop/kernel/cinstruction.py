@@ -12,6 +12,7 @@ from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import CText, Expression, Targets, array_name, element_of
 from polyloop.expr.parser import parse_expression
+from polyloop.expr.printer import show
 
 __all__ = ["CInstruction"]
 
@@ -46,7 +47,7 @@ class CInstruction(Shown):
     assignees
         Variables that the text may assign: ``"t"``, ``"b[i]"``, or ``"b"`` for any element of an array; nothing else.
     predicates
-        Conditions, as text.
+        Conditions: text, or pymbolic expressions.
     convergent
         True: all threads of a block have to reach the text together, because what it calls has barriers or exchanges
         values between lanes.  A place under a condition that may differ between threads is refused
@@ -69,7 +70,7 @@ class CInstruction(Shown):
     code: str
     read_variables: Collection[str] = frozenset()
     assignees: Collection[str] | str = ()
-    predicates: Collection[str] = field(default=(), kw_only=True)
+    predicates: Collection[str | Expression] = field(default=(), kw_only=True)
     id: str | None = field(default=None, kw_only=True)
     depends_on: Collection[str] | str = field(default=(), kw_only=True)
     within_inames: Collection[str] = field(default=(), kw_only=True)
@@ -79,6 +80,10 @@ class CInstruction(Shown):
     __repr__ = brief
 
     def __post_init__(self) -> None:
+        if not isinstance(self.predicates, str):
+            given = [entry if isinstance(entry, str) else show(entry) for entry in self.predicates]
+            given = sorted(given) if isinstance(self.predicates, set | frozenset) else given
+            object.__setattr__(self, "predicates", given)
         for name in ("iname_exprs", "assignees", "predicates", "depends_on"):
             object.__setattr__(self, name, _entries(getattr(self, name)))
         for name in ("read_variables", "within_inames", "tags"):
@@ -93,7 +98,7 @@ class CInstruction(Shown):
             ``bad-c-instruction``, ``bad-identifier``, ``reserved-name``, and the errors of the expression parser.
         """
         names: dict[str, Expression] = {}
-        for entry in self.iname_exprs:
+        for entry in dict.fromkeys(self.iname_exprs):
             name, value = (entry, entry) if isinstance(entry, str) else entry
             problem = check_identifier(name)
             if problem is None and name in names:

@@ -12,7 +12,7 @@ from polyloop.frozen import replace
 from polyloop.kernel.instruction import Instruction, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.memo import Same, memoised
-from polyloop.poly.affine import Affine, affine_in
+from polyloop.poly.affine import Affine, affine_in, affine_of
 from polyloop.poly.ranges import related_range
 from polyloop.poly.sets import Row, add_rows, constant_bounds, rows_of, settled
 
@@ -244,11 +244,12 @@ def condition_set(
 ) -> isl.Set | None:
     """Return the part of *domain* where *expr* holds, or None if it is not affine in *known*.
 
-    These are *dims* and the parameters of *domain* unless given.
+    These are *dims* and the parameters of *domain* unless given.  An integer by itself holds where it is not 0.
     """
+    known = {*dims, *parameters_of(domain)} if known is None else known
     match expr:
         case p.Comparison():
-            return _comparison(expr, domain, dims, negate, {*dims, *parameters_of(domain)} if known is None else known)
+            return _comparison(expr, domain, dims, negate, known)
         case p.LogicalNot():
             return condition_set(expr.child, domain, dims, not negate, known)
         case p.LogicalAnd() | p.LogicalOr():
@@ -262,6 +263,8 @@ def condition_set(
                 assert part is not None
                 result = result.intersect(part) if conjunction else result.union(part)
             return result
+        case _ if affine_of(expr) is not None:
+            return _comparison(p.Comparison(expr, "!=", 0), domain, dims, negate, known)
         case _:
             return None
 

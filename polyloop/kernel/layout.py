@@ -29,6 +29,7 @@ __all__ = [
     "apart_axes",
     "auto",
     "auto_axes",
+    "is_layout",
     "order_tags",
     "packed",
     "parse_dim_tags",
@@ -146,6 +147,15 @@ def _check_tags(found: Sequence[DimTag], text: str) -> None:
             raise _refused(f"dim_tags '{text}' have more than one axis tagged {kind()}", "tag one of them")
     if any(isinstance(tag, Vectorized) for tag in found[:-1]):
         raise _refused(f"dim_tags '{text}' tag an axis vec that is not the last", "make it the last axis")
+
+
+def is_layout(tags: Sequence[DimTag]) -> bool:
+    """Return whether *tags*, which no text of the user's spells, are ones that it could."""
+    try:
+        _check_tags(tags, "")
+    except KernelError:
+        return False
+    return all(tag.pad >= 1 for tag in tags if isinstance(tag, Nested))
 
 
 def apart_axes(tags: tuple[DimTag, ...] | Auto | None) -> tuple[int, ...]:

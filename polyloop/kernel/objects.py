@@ -11,7 +11,7 @@ import pymbolic.primitives as p
 from polyloop.display import Shown, brief
 from polyloop.expr.dtypes import dtype_name, to_dtype
 from polyloop.expr.nodes import Expression
-from polyloop.expr.printer import show
+from polyloop.expr.printer import foreign_node, show
 from polyloop.kernel.build.draft import fail
 from polyloop.kernel.layout import Auto
 
@@ -150,7 +150,11 @@ def _option(key: str, given: Iterable[str] | str | None, before: str = "") -> st
 
 
 def _text(part: str | Expression) -> str:
-    return part if isinstance(part, str) else show(part)
+    if isinstance(part, str):
+        return part
+    if name := foreign_node(part):
+        raise fail("syntax", f"a node of class {name} is not an expression of a kernel", hints=("write it as text",))
+    return show(part)
 
 
 def _condition(given: Iterable[str | Expression] | str | None) -> str:
@@ -158,7 +162,7 @@ def _condition(given: Iterable[str | Expression] | str | None) -> str:
     if given is None or isinstance(given, str):
         return given or ""
     if isinstance(given, p.ExpressionNode):
-        return show(given)
+        return _text(given)
     parts = [_text(part) for part in given]
     if isinstance(given, set | frozenset):
         parts.sort()

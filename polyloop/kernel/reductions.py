@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan
 from typing import Annotated, Final
 
@@ -15,12 +15,12 @@ from polyloop.edge.words import shown, spelt
 from polyloop.errors import Diagnostic, KernelError, unknown_name
 from polyloop.expr.functions import FUNCTIONS
 from polyloop.expr.names import check_identifier
-from polyloop.expr.nodes import Expression, Extreme, Lookup, Neutral, Operation
-from polyloop.expr.operations import MODIFIERS, OPERATIONS
+from polyloop.expr.nodes import Expression, Extreme, Lookup, Neutral, Operation, Reduction, function_name
+from polyloop.expr.operations import MODIFIERS, OPERATIONS, find_operation
 from polyloop.expr.parser import parse_expression
 from polyloop.expr.rewrite import accesses, calls, children, reductions
 
-__all__ = ["ReductionOperation", "operations_of"]
+__all__ = ["ReductionOperation", "is_known", "operations_of"]
 
 _CALL: Final = "ReductionOperation"
 
@@ -181,3 +181,31 @@ def operations_of(given: object) -> tuple[Operation, ...]:
             raise KernelError("make_kernel", None, [Diagnostic("name-taken", message, hints=("rename one of them",))])
         found[entry.name] = entry.operation()
     return tuple(found.values())
+
+
+def is_known(operation: Operation) -> bool:
+    """Return whether an operation is built in, or one that a :class:`ReductionOperation` could be."""
+    plain = replace(operation, of_states=False)
+    if find_operation(str(operation)) == plain:
+        return True
+    count, names = len(operation.fields), {operation.name, *operation.fields}
+    return (
+        operation.name not in OPERATIONS
+        and not any(check_identifier(name, "name") for name in names)
+        and len({*operation.fields}) == count
+        and len(operation.neutral) == max(1, count)
+        and len(operation.combine) in {1, count}
+        and bool(operation.record) == bool(count)
+        and all(_is_combination(expr, operation.fields) for expr in operation.combine)
+    )
+
+
+def _is_combination(expr: Expression, fields: Sequence[str]) -> bool:
+    """Return whether an expression combines the states ``a`` and ``b``, as :func:`_combination` reads it."""
+    if isinstance(expr, Lookup):
+        return expr.field in fields and isinstance(expr.aggregate, p.Variable) and expr.aggregate.name in ("a", "b")
+    if isinstance(expr, p.Variable):
+        return expr.name in ("a", "b")
+    if isinstance(expr, p.Call) and function_name(expr) not in FUNCTIONS:
+        return False
+    return not isinstance(expr, Reduction | p.Subscript) and all(_is_combination(x, fields) for x in children(expr))

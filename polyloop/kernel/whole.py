@@ -13,9 +13,10 @@ from polyloop.expr.names import check_identifier, is_identifier
 from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.rewrite import accesses, calls, variables
 from polyloop.kernel.arrays import TemporaryVariable
-from polyloop.kernel.instruction import Copy, Instruction, Partial, SubstitutionRule
+from polyloop.kernel.instruction import Instruction, SubstitutionRule
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tree import runs
+from polyloop.kernel.well_formed import array_faults, expression_faults, origin_faults, table_faults
 
 __all__ = ["faults"]
 
@@ -23,6 +24,8 @@ __all__ = ["faults"]
 def faults(kernel: LoopKernel) -> Iterator[str]:
     """Yield the faults of a kernel that was not made by ``make_kernel`` and transforms in this process."""
     yield from _names(kernel)
+    yield from array_faults(kernel)
+    yield from table_faults(kernel)
     if kernel.assumptions.dim(isl.dim_type.set) or not _is_over(kernel.assumptions, (), kernel):
         yield "its assumptions are not about its parameters"
     for domain in kernel.domains:
@@ -87,6 +90,7 @@ def _instruction(kernel: LoopKernel, instruction: Instruction) -> Iterator[str]:
         yield f"it reads {', '.join(sorted(instruction.reads - kernel.names()))}, which the kernel has not"
     for expr in (*instruction.assignees, instruction.expression, *instruction.predicates):
         yield from _expression(kernel, expr)
+    yield from expression_faults(kernel, instruction)
     for name in instruction.writes:
         if name not in kernel.arrays():
             yield f"it assigns '{name}', which is no array of the kernel"
@@ -116,7 +120,4 @@ def _trees(kernel: LoopKernel) -> Iterator[str]:
     for name in runs(reference.tree):
         if name not in known and name not in reference.steps:
             yield f"its program runs '{name}', which is none of its instructions"
-    for instruction in kernel.instructions:
-        origin = instruction.origin
-        if isinstance(origin, Copy | Partial) and origin.instruction not in known:
-            yield f"instruction '{instruction.id}' carries out '{origin.instruction}', which its program has not"
+    yield from origin_faults(kernel, {i.id: i for i in reference.kernel.instructions}, reference.kernel)

@@ -8,6 +8,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import lcm
 from typing import Any, Final
 
 import numpy as np
@@ -17,8 +18,8 @@ from polyloop.expr.dtypes import dtype_name, to_dtype
 from polyloop.library.tensor_cores import in_panels, in_turns_with_roles, on_groups_of_warps, stored_by_boxes
 
 __all__ = [
-    "convolution", "dequantized", "gated", "gelu", "grouped", "layer_norm", "on_converted_tiles", "on_groups",
-    "on_pixels", "on_rows", "on_tiles",
+    "convolution", "dequantized", "gated", "gelu", "grouped", "layer_norm", "layer_norm_of_stored",
+    "on_converted_tiles", "on_groups", "on_pixels", "on_rows", "on_tiles", "on_tiles_and_warps",
 ]  # fmt: skip
 
 _MULTIPROCESSORS: Final = 132
@@ -85,26 +86,61 @@ def layer_norm(n: int = 256, dtype: Any = "bfloat16", eps: float = 1e-5) -> pl.L
     ], str(n), "m >= 1 and p >= 1 and p mod 8 = 0")  # fmt: skip
 
 
-def dequantized(weights: str = "float8_e4m3fn", dtype: Any = "bfloat16") -> pl.LoopKernel:
-    """Return a product with *weights* of 8 or 4 bits, a scale for each column: ``c = (a w(q))*scale``.
+def layer_norm_of_stored(n: int = 1024, dtype: Any = "bfloat16", eps: float = 1e-5) -> pl.LoopKernel:
+    """Return a product of *n* columns that is stored, rounded to *dtype*, and the layer norm of the rows that were.
+
+    ::
+
+        row = a b;  for i:  c[i] = (row[i] - mean(row[i]))/sqrt(var(row[i]) + eps)*gamma + beta
+
+    So do calls of a product and a layer norm, one after the other; :func:`layer_norm` rounds results alone.
+    """
+    element = to_dtype(dtype)
+    return pl.make_kernel(
+        [f"{{[i, j, k]: 0 <= i < m and 0 <= j < {n} and 0 <= k < p}}", f"{{[r, t]: 0 <= r < m and 0 <= t < {n}}}"],
+        f"""
+        row[i, j] = sum(k, a[i, k]*b[k, j])                             {{id=product}}
+        for r
+            <> held[t] = row[r, t]                                      {{id=load}}
+            <float32> mean = sum(t, cast(float32, held[t]))/{n}         {{id=mean}}
+            <float32> away[t] = cast(float32, held[t]) - mean           {{id=away}}
+            <float32> scale = rsqrt(sum(t, away[t]*away[t])/{n} + {eps}f)   {{id=scale}}
+            c[r, t] = away[t]*scale*gamma[t] + beta[t]                  {{id=result}}
+        end
+        """,
+        [pl.GlobalArg("a", element, shape="m, p"), pl.GlobalArg("b", element, shape=f"p, {n}"),
+         pl.GlobalArg("gamma, beta", element, shape=f"{n}"), pl.GlobalArg("c", element, shape=f"m, {n}"),
+         pl.TemporaryVariable("row", element, shape=f"m, {n}", address_space=pl.AddressSpace.GLOBAL), ...],
+        name="product_layer_norm", target=_TARGET, assumptions="m >= 1 and p >= 1 and p mod 8 = 0",
+    )  # fmt: skip
+
+
+def dequantized(weights: str = "float8_e4m3fn", dtype: Any = "bfloat16", group: int = 0) -> pl.LoopKernel:
+    """Return a product with *weights* of 8 or 4 bits and scales: ``c = (a w(q))*scale``, or ``c = a (w(q)*scale)``.
 
     ``"float8_e4m3fn"`` or ``"float8_e5m2"``: ``q`` is p by n; ``"int4"``: p/2 by n bytes, of which the low half is a
     weight of an even row, the high half that of the next one, in two's complement.
+
+    There is a scale for each column, which the sums are multiplied by; or, with *group*, one for so many rows of a
+    column, ``scale[row//group, column]``, which weights are multiplied by where they are converted.  Then p is a
+    multiple of 64 and of *group*.
     """
     element = to_dtype(dtype)
     word = dtype_name(element)
     if weights == "int4":
-        rule, kind = f"cast({word}, (q[row//2, column] >> 4*(row % 2) & 15 ^ 8) - 8)", to_dtype("uint8")
+        stored, kind = "((q[row//2, column] >> 4*(row % 2) & 15 ^ 8) - 8)", to_dtype("uint8")
     else:
-        rule, kind = f"cast({word}, q[row, column])", to_dtype(weights)
-    shape = "p//2" if weights == "int4" else "p"
+        stored, kind = "q[row, column]", to_dtype(weights)
+    rows = "p//2" if weights == "int4" else "p"
+    scaled = f"cast(float32, {stored})*scale[row//{group}, column]" if group else stored
     return _made("product_dequantized", f"""
-        w(row, column) := {rule}
-        c[i, j] = scale[j]*sum(k, a[i, k]*w(k, j))        {{id=product}}
+        w(row, column) := cast({word}, {scaled})
+        c[i, j] = {"" if group else "scale[j]*"}sum(k, a[i, k]*w(k, j))        {{id=product}}
         """, [
-        pl.GlobalArg("a", element, shape="m, p"), pl.GlobalArg("q", kind, shape=f"{shape}, n"),
-        pl.GlobalArg("scale", np.float32, shape="n"), pl.GlobalArg("c", element, shape="m, n"),
-    ], sizes=_SIZES.replace("mod 8", "mod 16"))  # fmt: skip
+        pl.GlobalArg("a", element, shape="m, p"), pl.GlobalArg("q", kind, shape=f"{rows}, n"),
+        pl.GlobalArg("scale", np.float32, shape=f"p//{group}, n" if group else "n"),
+        pl.GlobalArg("c", element, shape="m, n"),
+    ], sizes=_SIZES.replace("mod 8", "mod 16") + f" and p mod {lcm(64, group)} = 0"*bool(group))  # fmt: skip
 
 
 def _word(knl: pl.LoopKernel) -> str:
@@ -227,6 +263,49 @@ def on_rows(
     return stored_by_boxes(pl.tag_inames(knl, "jj_reg_0:vec", force=True))
 
 
+def on_tiles_and_warps(
+    knl: pl.LoopKernel, rows: int = 128, columns: int = 256, stages: int = 4, group: int = 8, *, together: int = 4,
+    persistent: bool = True, roles: bool = False,
+) -> pl.LoopKernel:  # fmt: skip
+    """Return a product that is stored in tiles, and a second launch, by warps, of what is computed of its rows.
+
+    ::
+
+        # before
+        for i, j:  row[i, j] = sum(k, a[i, k]*b[k, j])
+        for r:  mean = sum(t, row[r, t])/n;  ..;  c[r, t] = ..
+        # after
+        each block (by, bx):  row = the sums of a tile, by the copy engine
+        each block, each warp of it:  some rows r of the launch before, in its registers;  mean;  ..;  c[r, t] = ..
+
+    Rows may be as long as the registers of a warp hold, and the product has as many tiles in a row as it needs: a
+    cluster for each row, as :func:`on_rows` has, leaves multiprocessors out.
+
+    Parameters
+    ----------
+    rows, columns, stages, group, persistent, roles
+        As for :func:`on_tiles`.
+    together
+        Rows that a warp computes at one time, so that more of them are on their way.
+    """
+    warps = rows // 16  # threads of a block are those of the product
+    knl = pl.split_iname(knl, "t", 8, outer_iname="part", inner_iname="lane", inner_tag="vec")
+    knl = pl.split_iname(knl, "part", 32, outer_iname="step", inner_iname="of_row", outer_tag="unr", inner_tag="l%32")
+    for name in ("held", "away"):
+        knl = pl.split_array_axis(pl.split_array_axis(knl, name, 0, 8), name, 0, 32)
+    knl = pl.split_iname(knl, "r", warps * together, outer_iname="rows", inner_iname="r_block", outer_tag="g.0")
+    knl = pl.split_iname(
+        knl, "r_block", warps, outer_iname="r_step", inner_iname="warp", outer_tag="ilp", inner_tag="l/32"
+    )
+    intrinsic = f"wgmma_m64n{columns}k16_{_word(knl)}"
+    knl = on_groups_of_warps(knl, intrinsic, rows, columns, stages, lag=1, via="tma", within="id:product")
+    knl = stored_by_boxes(knl, "" if roles else "b_tile", "row", "id:product")
+    knl = pl.order_blocks(knl, "bx", group=group)
+    if roles:
+        return in_turns_with_roles(knl, _MULTIPROCESSORS)
+    return pl.persist_blocks(knl, _MULTIPROCESSORS, ahead=True) if persistent else knl
+
+
 def _summed_by_clusters(knl: pl.LoopKernel) -> pl.LoopKernel:
     """Return a product of rows with sums over them in parts, one of each block ``bx`` of a cluster."""
     names = [i.id for i in knl.instructions if any("bx" in term.inames for term in i.terms) and i.id != "product"]
@@ -261,7 +340,10 @@ def on_converted_tiles(knl: pl.LoopKernel, rows: int = 128, columns: int = 128, 
     """
     knl = pl.split_iname(knl, "i", rows, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
     knl = _with_staged_rule(knl, "by", rows, columns)
-    for array, inames, vec in (("a", "wg, ii_lane_0, ii_reg, ii_lane_2, kk, ki", 8), ("q", "wk, wj", 16)):
+    swept = {"a": ("wg, ii_lane_0, ii_reg, ii_lane_2, kk, ki", 8), "q": ("wk, wj", 16)}
+    if len(knl.arrays()["scale"].shape or ()) > 1:  # of groups of rows, read where weights are converted
+        swept["scale"] = ("wk, wj", 4)
+    for array, (inames, vec) in swept.items():
         knl = pl.add_prefetch(
             knl, array, inames, fetch_outer_inames="by, bx, ko", temporary_name=f"{array}_tile", vec=vec
         )
@@ -389,8 +471,9 @@ def grouped(rows: int = 128, dtype: Any = "bfloat16") -> pl.LoopKernel:
 
 
 def on_groups(
-    knl: pl.LoopKernel, rows: int = 128, columns: int = 128, stages: int = 4, group: int = 8, *, persistent: bool = True
-) -> pl.LoopKernel:
+    knl: pl.LoopKernel, rows: int = 128, columns: int = 128, stages: int = 4, group: int = 8, *,
+    persistent: bool = True, roles: bool = False,
+) -> pl.LoopKernel:  # fmt: skip
     """Return products of groups in tiles of *rows* rows and some columns, the matrix of each found by the copy engine.
 
     ::
@@ -401,6 +484,9 @@ def on_groups(
         each block (tile, bx):
             g = group[tile]
             a_tile, b_tile = parts of a and of matrix g, by the copy engine;  the sums of the tile += a_tile*b_tile
+
+    With *roles*, a thread of its own finds the matrix and fetches tiles, in blocks of 128 rows that stay; results then
+    have a place of their own, and there is room for fewer stages.
     """
     knl = pl.rename_iname(pl.tag_inames(knl, "tile:g.1"), "i", "i_block")
     knl = _with_staged_rule(knl, "tile", rows, columns, lag=1)
@@ -409,5 +495,10 @@ def on_groups(
         temporary_name="a_tile", vec=8,
     )  # fmt: skip
     knl = pl.pipeline(_swizzled(knl, columns), "ko", stages=stages, via="tma")
-    knl = pl.order_blocks(stored_by_boxes(knl), "bx", group=group)
-    return pl.persist_blocks(knl, _MULTIPROCESSORS) if persistent else knl
+    knl = pl.order_blocks(stored_by_boxes(knl, "" if roles else "b_tile"), "bx", group=group)
+    knl = pl.persist_blocks(knl, _MULTIPROCESSORS) if persistent or roles else knl
+    if not roles:
+        return knl
+    return pl.assign_roles(
+        knl, {"load": "a_tile, b_tile", "compute": "*"}, registers={"load": 40, "compute": 232}
+    )

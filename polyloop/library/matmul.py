@@ -23,6 +23,7 @@ from polyloop.library.tensor_cores import (
     stored_by_boxes,
     stored_by_rows,
     with_padded_copies,
+    with_roles,
 )
 from polyloop.runtime.gpu import gpu_available
 
@@ -212,11 +213,16 @@ _SHARED: Final = 226 * 1024
 """Shared memory of a block on Hopper, less what counts arrivals [bytes]."""
 
 
+def _stages_beside(rows: int, columns: int, base: pl.LoopKernel) -> int:
+    """Return the buffers of tiles for which shared memory has room beside a tile of results, 6 at most."""
+    stored = base.arrays()["c"].dtype
+    assert stored is not None, "the types of a library's programs are stated"
+    return min(6, (_SHARED - rows * columns * stored.itemsize) // (128 * (rows + columns)))
+
+
 def by_groups_in_roles(base: pl.LoopKernel, name: str, rows: int, columns: int) -> pl.LoopKernel:
     """Return a product by ``wgmma`` in blocks that stay, and whose next tiles come while results are stored."""
-    size = base.arrays()["c"].dtype
-    assert size is not None, "the types of a library's programs are stated"
-    stages = min(6, (_SHARED - rows * columns * size.itemsize) // (128 * (rows + columns)))
+    stages = _stages_beside(rows, columns, base)
     intrinsic = f"wgmma_m64n{columns}k16_{name}"
     knl = on_groups_of_warps(multiples(base, 8), intrinsic, rows, columns, stages, lag=1, via="tma")
     knl = pl.order_blocks(stored_by_boxes(knl, ""), "bx", group=_panel(rows, columns))
@@ -232,14 +238,16 @@ def by_groups_on_copies(base: pl.LoopKernel, name: str, rows: int, columns: int)
     return pl.order_blocks(stored_by_rows(knl, columns), "bx", group=_panel(rows, columns))
 
 
-def by_groups_on_columns(base: pl.LoopKernel, name: str, rows: int, columns: int) -> pl.LoopKernel:
+def by_groups_on_columns(
+    base: pl.LoopKernel, name: str, rows: int, columns: int, *, persistent: bool = False
+) -> pl.LoopKernel:  # fmt: skip
     """Return a product by ``wgmma`` of a and a copy of b with padded rows, for rows of whole 16 bytes."""
-    knl = with_padded_copies(multiples(base, 8), names="b", vec=8)
     knl = on_groups_of_warps(
-        knl, f"wgmma_m64n{columns}k16_{name}", rows, columns, _stages(rows, columns), lag=1, via="tma",
-        operands=("a", "b_rows"),
+        with_padded_copies(multiples(base, 8), names="b", vec=8), f"wgmma_m64n{columns}k16_{name}", rows, columns,
+        _stages(rows, columns), lag=1, via="tma", operands=("a", "b_rows"),
     )  # fmt: skip
-    return pl.order_blocks(stored_by_boxes(knl), "bx", group=_panel(rows, columns))
+    knl = pl.order_blocks(stored_by_boxes(knl), "bx", group=_panel(rows, columns))
+    return pl.persist_blocks(knl, _MULTIPROCESSORS, ahead=True) if persistent else knl
 
 
 def by_groups_in_parts(base: pl.LoopKernel, name: str, rows: int, columns: int, terms: int) -> pl.LoopKernel:
@@ -262,14 +270,19 @@ def by_groups_in_one_launch(base: pl.LoopKernel, name: str, rows: int, columns: 
 
 
 def by_groups_in_clusters(
-    base: pl.LoopKernel, name: str, rows: int, columns: int, parts: int, terms: int
+    base: pl.LoopKernel, name: str, rows: int, columns: int, parts: int, terms: int, *, roles: bool = False
 ) -> pl.LoopKernel:  # fmt: skip
-    """Return a product by ``wgmma`` whose tiles are added up by the blocks of a cluster, which sum up a part each."""
+    """Return a product by ``wgmma`` whose tiles are added up by the blocks of a cluster, which sum up a part each.
+
+    With *roles* a thread of its own fetches tiles, as many as there is room for beside the sums.
+    """
     knl = in_cluster(multiples(base, 8), parts, terms, (rows, columns), 2 * rows)
-    return on_groups_of_warps(
-        knl, f"wgmma_m64n{columns}k16_{name}", rows, columns, 4 if columns > 64 else 6, lag=1, via="tma", term="k_part",
-        within="compute_sums", divided=False,
+    room = (_SHARED - 4 * rows * (columns + 8)) // (128 * (rows + columns))
+    knl = on_groups_of_warps(
+        knl, f"wgmma_m64n{columns}k16_{name}", rows, columns, room if roles else 4 if columns > 64 else 6, lag=1,
+        via="tma", term="k_part", within="compute_sums", divided=False,
     )  # fmt: skip
+    return with_roles(knl) if roles else knl
 
 
 def by_warps(base: pl.LoopKernel, name: str, vec: int, *shape: Any) -> pl.LoopKernel:
@@ -335,7 +348,11 @@ def _half(dtype: np.dtype[Any], result: np.dtype[Any]) -> Mapping[str, Callable[
                 partial(by_groups_in_clusters, hopper, name, 128, columns, parts, terms)
             for columns, parts, terms in ((64, 2, 2048), (128, 2, 2048), (128, 2, 4096), (128, 4, 1024))
         },
+        "wgmma, tiles of 128 x 64, parts of 2048 in clusters of 2, roles":
+            partial(by_groups_in_clusters, hopper, name, 128, 64, 2, 2048, roles=True),
         "wgmma, tiles of 128 x 256, a padded copy of b": partial(by_groups_on_columns, hopper, name, 128, 256),
+        "wgmma, tiles of 128 x 256, a padded copy of b, persistent":
+            partial(by_groups_on_columns, hopper, name, 128, 256, persistent=True),
         "wgmma, tiles of 128 x 256, padded copies": partial(by_groups_on_copies, hopper, name, 128, 256),
         "wgmma, tiles of 128 x 128, padded copies": partial(by_groups_on_copies, hopper, name, 128, 128),
         "wgmma, tiles of 128 x 64, padded copies": partial(by_groups_on_copies, hopper, name, 128, 64),

@@ -227,6 +227,60 @@ def in_turns(
     return pl.pipeline(knl, "turn", stages, producers="x_row", via="cp.async")
 
 
+def in_one_piece(program: pl.LoopKernel, threads: int, rows: int, *, n: int) -> pl.LoopKernel:
+    """Return *program* with some rows of a block copied as one piece of memory, for rows that begin anywhere.
+
+    ::
+
+        # before
+        for i:  row[k] = x[i, k];  ..;  y[i, k] = ..
+        # after
+        each block: some rows i:
+            for f:  x_rows[f] = x[..]                   # f = i_inner*n + k, by vectors across the ends of rows
+            each thread t of a row:
+                for step:  row[step] = x_rows[i_inner*n + step*threads + t]
+                ..                                      # sums and maxima of the threads together
+                for step:  y_rows[i_inner*n + step*threads + t] = ..
+            for f:  y[..] = y_rows[f]
+
+    A row of an odd number of elements begins at no multiple of 16 bytes, but every eighth one does.
+
+    Parameters
+    ----------
+    threads
+        Of a row, in a block.
+    rows
+        Of a block.
+    """
+    size = _size(program)
+    vec, most = gcd(rows * n, _BYTES // size), _SHARED // size // rows
+    knl = pl.fix_parameters(pl.assume(program, f"n <= {min(most, 64 * threads)}"), n=n)
+    for name in _held(knl)[1:] if size < 4 else ():
+        knl = recomputed(knl, name)
+    held = _held(knl)
+    knl = pl.split_iname(knl, "i", rows, outer_tag="g.0", inner_tag="l.1")
+    knl = pl.split_iname(knl, "k", threads, outer_iname="step", outer_tag="unr", inner_iname="t", inner_tag="l.0")
+    for name in held:
+        knl = pl.split_array_axis(knl, name, 0, threads)
+    swept = "i_inner, step, t"
+    knl = pl.add_prefetch(
+        knl, "x", swept, ["x_row", "x_k"], temporary_name="x_rows", temporary_address_space="local", default_tag=None,
+        fetch_outer_inames="i_outer",
+    )  # fmt: skip
+    knl = pl.buffer_array(knl, "y", swept, default_tag=None, temporary_address_space="local", temporary_name="y_rows")
+    for name, loops in (("x_rows", "x_row, x_k"), ("y_rows", "y_rows_store_0, y_rows_store_1")):
+        knl = pl.tag_array_axes(knl, name, f"stride:{n}, stride:1")
+        knl = pl.join_inames(knl, loops, f"{name}_at")
+        knl = pl.split_iname(knl, f"{name}_at", vec, outer_iname=f"{name}_part", inner_tag="vec" if vec > 1 else "unr")
+        knl = pl.split_iname(knl, f"{name}_part", rows * threads, outer_tag="unr", inner_iname=f"{name}_thread")
+        knl = pl.split_iname(knl, f"{name}_thread", threads, outer_tag="l.1", inner_tag="l.0")
+    return pl.alias_temporaries(knl, ["x_rows", "y_rows"]) if 2 * rows * n * size > _SMALL else knl
+
+
+_SMALL: Final = 48 * 1024
+"""Limit on shared memory that the text of a block declares; two arrays with more are one after the other [bytes]."""
+
+
 def in_passes(program: pl.LoopKernel, threads: int, vec: int = 1) -> pl.LoopKernel:
     """Return *program* with a block a row, which is read anew for each sum: for rows of any length."""
     knl = program if vec == 1 else pl.assume(program, f"n mod {vec} = 0")

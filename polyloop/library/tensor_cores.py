@@ -8,7 +8,7 @@ from polyloop.transform.together import as_one
 
 __all__ = [
     "in_double_precision", "in_panels", "in_turns_with_roles", "in_warps", "on_groups_of_warps", "on_tensor_cores",
-    "stored_by_boxes", "stored_by_rows", "with_padded_copies",
+    "stored_by_boxes", "stored_by_rows", "with_padded_copies", "with_roles",
 ]  # fmt: skip
 
 
@@ -209,12 +209,20 @@ def with_padded_copies(
     return knl
 
 
-def _buffered(knl: pl.LoopKernel, tag: str) -> tuple[pl.LoopKernel, int, int]:
-    """Return a product whose results are in ``c_tile`` first, the bytes of one, and the swizzle's base for 16 bytes."""
+def _buffered(
+    knl: pl.LoopKernel, tag: str, array: str = "c", within: str | None = None
+) -> tuple[pl.LoopKernel, int, int]:  # fmt: skip
+    """Return a product whose results are in ``c_tile`` first, the bytes of one, and the swizzle's base for 16 bytes.
+
+    *array* is where results are stored, *within* the instructions that do where others use it too.
+    """
     names = [x for x in knl.inames if x.partition("_")[0] in ("wg", "ii", "jj")]
-    dtype = knl.arrays()["c"].dtype
-    assert dtype is not None, "c has a type"
-    knl = pl.buffer_array(knl, "c", names, temporary_name="c_tile", temporary_address_space="local", default_tag=tag)
+    dtype = knl.arrays()[array].dtype
+    assert dtype is not None, "results have a type"
+    knl = pl.buffer_array(
+        knl, array, names, temporary_name="c_tile", temporary_address_space="local", default_tag=tag,
+        within=within,
+    )  # fmt: skip
     return knl, dtype.itemsize, (16 // dtype.itemsize).bit_length() - 1
 
 
@@ -228,16 +236,29 @@ def stored_by_rows(knl: pl.LoopKernel, columns: int, shares: str = "b_tile") -> 
     return pl.alias_temporaries(knl, [shares, "c_tile"])
 
 
-def stored_by_boxes(knl: pl.LoopKernel, shares: str = "b_tile") -> pl.LoopKernel:
+def stored_by_boxes(
+    knl: pl.LoopKernel, shares: str = "b_tile", array: str = "c", within: str | None = None
+) -> pl.LoopKernel:  # fmt: skip
     """Return a product whose results go through shared memory, from where the copy engine stores them.
 
     They lie where *shares* was, which is not read any more, or in a place of their own if that is ``""``: then the next
-    tiles come while they are stored.  Panels have rows of 128 bytes, swizzled.
+    tiles come while they are stored.  Panels have rows of 128 bytes, swizzled.  *array* is where they are stored, by
+    the instructions *within*.
     """
-    knl, size, base = _buffered(knl, "box")
+    knl, size, base = _buffered(knl, "box", array, within)
     knl = in_panels(knl, "c_tile", 128 // size)
     knl = pl.swizzle(knl, "c_tile", bits=3, base=base, shift=3)
     return pl.alias_temporaries(knl, [shares, "c_tile"]) if shares else knl
+
+
+def with_roles(knl: pl.LoopKernel, copying: int = 40, computing: int = 232) -> pl.LoopKernel:
+    """Return a product in which a thread of its own fetches tiles, as soon as their places are free.
+
+    *copying* and *computing* are registers of the threads of both kinds, of blocks with two groups of four warps.
+    """
+    tiles = ", ".join(name for name in knl.temporaries if name.endswith("_tile") and name != "c_tile")
+    registers = {"load": copying, "compute": computing}
+    return pl.assign_roles(knl, {"load": tiles, "compute": "*"}, registers=registers)
 
 
 def in_turns_with_roles(knl: pl.LoopKernel, blocks: int, copying: int = 40, computing: int = 232) -> pl.LoopKernel:
@@ -254,7 +275,4 @@ def in_turns_with_roles(knl: pl.LoopKernel, blocks: int, copying: int = 40, comp
     Results have a place of their own (``stored_by_boxes(knl, "")``).  *copying* and *computing* are registers of the
     threads of both kinds, of blocks with two groups of four warps.
     """
-    tiles = ", ".join(name for name in knl.temporaries if name.endswith("_tile") and name != "c_tile")
-    knl = pl.persist_blocks(knl, blocks, ahead=True)
-    registers = {"load": copying, "compute": computing}
-    return pl.assign_roles(knl, {"load": tiles, "compute": "*"}, registers=registers)
+    return with_roles(pl.persist_blocks(knl, blocks, ahead=True), copying, computing)

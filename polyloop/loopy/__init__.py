@@ -14,6 +14,7 @@ import polyloop as _core
 from polyloop.errors import ArgumentError as LoopyTypeError
 from polyloop.errors import PolyloopError as LoopyError
 from polyloop.errors import PolyloopWarning as LoopyWarning
+from polyloop.expr.parser import parse_expression as parse
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.layout import Separate as SeparateArrayArrayDimTag
 from polyloop.kernel.layout import Strided as FixedStrideArrayDimTag
@@ -116,6 +117,7 @@ __all__ = [
     "make_program",
     "match",
     "merge",
+    "parse",
     "preprocess_kernel",
     "preprocess_program",
     "register_callable",

@@ -116,7 +116,10 @@ def tag_inames(unit: Any, iname_to_tag: Any, *operands: Any, **options: Any) -> 
     texts = [(iname, text) for iname, own, _ in found for text in own]
     if texts or not any(own for *_, own in found):
         unit = lifted(FUNCTIONS["tag_inames"])(unit, texts, *operands, **options)
-    return _marked(unit, "iname", {iname: own for iname, _, own in found if iname in _kernel(unit).inames})
+    marks = {iname: own for iname, _, own in found if own}
+    if marks and not (isinstance(unit, TranslationUnit) and unit.waiting):
+        marks = {iname: own for iname, own in marks.items() if iname in _kernel(unit).inames}
+    return _marked(unit, "iname", marks)
 
 
 def tag_instructions(unit: Any, new_tag: Any, within: Any = None) -> Any:

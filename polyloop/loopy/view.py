@@ -6,12 +6,47 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from polyloop.expr.nodes import targets_of
+from polyloop.expr.rewrite import variables
 from polyloop.kernel.arrays import Argument, TemporaryVariable
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.loopy.tags import Iname, Marked, Marks, of_type
 
-__all__ = ["Kernel", "plain"]
+__all__ = ["Kernel", "Statement", "plain"]
+
+
+class Statement(Marked):
+    """An instruction of a kernel with the attributes of Loopy's instructions besides its own."""
+
+    entry: Instruction
+
+    @property
+    def within_inames(self) -> frozenset[str]:
+        """The inames of the loops around it."""
+        return frozenset(self.entry.inames)
+
+    def reduction_inames(self) -> frozenset[str]:
+        """Return the inames of its reductions."""
+        return frozenset(iname for term in self.entry.terms for iname in term.inames if iname not in self.entry.inames)
+
+    def assignee_var_names(self) -> tuple[str, ...]:
+        """Return the variables that it assigns."""
+        return self.entry.writes
+
+    def write_dependency_names(self) -> frozenset[str]:
+        """Return the variables that it assigns, and those in their subscripts."""
+        return frozenset(self.entry.writes) | variables(self.entry.assignee)
+
+    def read_dependency_names(self) -> frozenset[str]:
+        """Return the variables, sizes and inames that it reads."""
+        return self.entry.reads | variables(self.entry.expression) | frozenset(
+            name for target in targets_of(self.entry.assignee) for index in getattr(target, "index_tuple", ())
+            for name in variables(index))  # fmt: skip
+
+    def dependency_names(self) -> frozenset[str]:
+        """Return all names in it."""
+        return self.read_dependency_names() | self.write_dependency_names()
 
 
 class Kernel:
@@ -54,23 +89,28 @@ class Kernel:
         return {name: Iname(name, self.iname_tags(name)) for name in self.kernel.inames}
 
     @property
-    def id_to_insn(self) -> Mapping[str, Instruction | Marked]:
+    def instructions(self) -> list[Statement]:
+        """The instructions, in their order."""
+        return [self._tagged(entry) for entry in self.kernel.instructions]
+
+    @property
+    def id_to_insn(self) -> Mapping[str, Statement]:
         """The instructions by their ids."""
-        return {entry.id: self._tagged(entry) for entry in self.kernel.instructions}
+        return {entry.id: entry for entry in self.instructions}
 
     def _marked(self, entry: Any) -> Any:
         tags = self.marks.get(("array", entry.name))
         return entry if tags is None else Marked(entry, tags)
 
-    def _tagged(self, entry: Instruction) -> Instruction | Marked:
+    def _tagged(self, entry: Instruction) -> Statement:
         own = {name: self.marks[key] for name in entry.tags if (key := ("tag", name)) in self.marks}
-        return Marked(entry, (entry.tags - {*own}).union(*own.values())) if own else entry
+        return Statement(entry, (entry.tags - {*own}).union(*own.values()))
 
     def all_inames(self) -> frozenset[str]:
         """Return the inames of all domains."""
         return frozenset(self.kernel.inames)
 
-    def insn_inames(self, insn: str | Instruction) -> frozenset[str]:
+    def insn_inames(self, insn: str | Instruction | Statement) -> frozenset[str]:
         """Return the inames of the loops around an instruction."""
         return frozenset((self.id_to_insn[insn] if isinstance(insn, str) else insn).inames)
 

@@ -23,7 +23,7 @@ from polyloop.poly.axes import is_axis
 from polyloop.poly.residues import Divisibility
 from polyloop.program.guards import guarded_children
 
-__all__ = ["MOST_BYTES", "Lanes", "Reason", "element_reads", "known_factor", "why_not_wide"]
+__all__ = ["MOST_BYTES", "Lanes", "Reason", "element_reads", "in_one_piece", "known_factor", "why_not_wide"]
 
 MOST_BYTES: Final = 16
 """Limit on the bytes that one instruction moves for a thread: CUDA C++ Programming Guide, "Device Memory Accesses"."""
@@ -79,8 +79,26 @@ def why_not_wide(
     shown
         Function from a variable to its name in messages.
     """
+    if any(isinstance(var, Floor) and lanes.iname in _names(var) for form in forms if form for var, _ in form.terms):
+        forms, strides = in_one_piece(forms, strides)
     reason = _spread(forms, strides, lanes.iname)
     return reason or _Place(strides, offset, elements, divisibility, shown).misplaced(forms, lanes)
+
+
+def in_one_piece(
+    forms: Sequence[Affine | None], strides: Sequence[Expression]
+) -> tuple[Sequence[Affine | None], Sequence[Expression]]:
+    """Return subscripts and strides with the same address, those along axes of constant strides as one.
+
+    ``a[f // 9, f % 9]`` of rows of 9 elements is the element at address f, whose quotients cancel.
+    """
+    total, others = Affine((), 0), list[tuple[Affine | None, Expression]]()
+    for form, stride in zip(forms, strides, strict=True):
+        if form is not None and isinstance(stride, int):
+            total = total.add(form, stride)
+        else:
+            others.append((form, stride))
+    return [*(form for form, _ in others), total], [*(stride for _, stride in others), 1]
 
 
 def _spread(forms: Sequence[Affine | None], strides: Sequence[Expression], iname: str) -> Reason | None:

@@ -19,7 +19,7 @@ derived for the program with its phantoms.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -118,7 +118,8 @@ def _with_phantoms(placement: Placement, copies: Mapping[str, Placed], attempt: 
     plain = {name: s for name, placed in left.items() if (s := _extended(placement, placed)) is not None}
     if not gains and not any(_pays(placement, placed) for placed in plain.values()):
         return None
-    plain = {name: s for name, s in plain.items() if _is_confined(placement, placement.statements[name], s)}
+    users = _users(placement)
+    plain = {name: s for name, s in plain.items() if _is_confined(placement, placement.statements[name], s, users)}
     cleared = _defined(placement, plain, tiles)
     if not gains and not any(_pays(placement, placed) for placed in plain.values()):
         return None
@@ -277,17 +278,27 @@ def _wide(kernel: LoopKernel, lowered: Lowered) -> isl.Set | None:
     return None if wide.is_subset(domain) else wide.coalesce()
 
 
-def _is_confined(placement: Placement, placed: Placed, wide: Placed) -> bool:
+def _users(placement: Placement) -> dict[str, list[tuple[Placed, Access]]]:
+    """Return the accesses to each array, one for all with the same subscripts in a statement."""
+    found: dict[str, list[tuple[Placed, Access]]] = {}
+    for placed in placement.statements.values():
+        for access in {(a.array, a.indices): a for a in placed.lowered.accesses}.values():
+            found.setdefault(access.array, []).append((placed, access))
+    return found
+
+
+def _is_confined(
+    placement: Placement, placed: Placed, wide: Placed, users: Mapping[str, Sequence[tuple[Placed, Access]]]
+) -> bool:
     """Return whether the added instances of *wide* write no element that the program accesses."""
     array = wide.lowered.write.array
     space = placement.spaces[array]
     written = storage_map(placement, wide, wide.lowered.write, space)
-    for other in placement.statements.values():
-        for indices in {access.indices: access for access in other.lowered.accesses if access.array == array}.values():
-            looking_at(other, indices, wide, wide.lowered.write)
-            touched = storage_map(placement, other, indices, space).range()
-            if not written.intersect_range(touched).domain().is_subset(placed.domain):
-                return False
+    for other, access in users.get(array, ()):
+        looking_at(other, access, wide, wide.lowered.write)
+        touched = storage_map(placement, other, access, space).range()
+        if not written.intersect_range(touched).domain().is_subset(placed.domain):
+            return False
     return True
 
 

@@ -29,7 +29,7 @@ from polyloop.dataflow.value_flow import is_exact, known_flow, readers_of, write
 from polyloop.expr.dtypes import is_number
 from polyloop.expr.nodes import Expression, TypeCast
 from polyloop.expr.rewrite import children
-from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.arrays import AddressSpace, ArrayArg, TemporaryVariable
 from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.tags import Box, GroupAxis
 from polyloop.mapping.thread_mapping import Placed, Placement, common_loops, place_statement, storage_map
@@ -107,16 +107,22 @@ def passed_on(placement: Placement, copies: Mapping[str, Placed]) -> dict[str, P
     known = _origins(copies, {})
     others = [s for s in placement.statements.values() if s.name not in copies]
     left = [s for s in others if _is_copy(placement, s) or _is_conversion(placement, s)]
-    while step := [s for s in left if s.lowered.reads[0].array in known]:
+    while step := [s for s in left if all(read.array in known for read in s.lowered.reads)]:
         left = [s for s in left if s not in step]
         for placed in step:
-            array, source = placed.lowered.write.array, known[placed.lowered.reads[0].array]
+            array, sources = placed.lowered.write.array, [known[read.array] for read in placed.lowered.reads]
             if len(writers_of(placement, array)) == 1 and array in placement.program.kernel.temporaries:
-                wide = _whole(placement, placed, common_loops(placement, source, placed)[0])
+                wide = _whole(placement, placed, _loops_around(placement, sources, placed))
                 if wide is not None:
                     found[placed.name] = wide
-                    known[array] = source
+                    known[array] = sources[0]
     return found
+
+
+def _loops_around(placement: Placement, sources: Sequence[Placed], placed: Placed) -> list[str]:
+    """Return the loops that a statement has in common with all of *sources*."""
+    first, *others = [common_loops(placement, source, placed)[0] for source in sources]
+    return [loop for loop in first if all(loop in loops for loops in others)]
 
 
 def _origins(copies: Mapping[str, Placed], passing: Mapping[str, Placed]) -> dict[str, Placed]:
@@ -181,19 +187,20 @@ def _is_copy(placement: Placement, placed: Placed) -> bool:
 
     Where it converts them, too, nothing is different: a tile is filled with the zero of its own type.
     """
-    return isinstance(placed.lowered.rhs, p.Subscript) and _is_of_one(placement, placed)
+    lowered = placed.lowered
+    return isinstance(lowered.rhs, p.Subscript) and len(lowered.reads) == 1 and _is_of_numbers(placement, placed)
 
 
 def _is_conversion(placement: Placement, placed: Placed) -> bool:
-    """Return whether a statement sets an element of a temporary to a function of one other, which is always defined."""
+    """Return whether a statement sets an element of a temporary to a function of others, which is always defined."""
     kernel, lowered = placement.program.kernel, placed.lowered
-    if lowered.rhs is None or not _is_of_one(placement, placed):
+    if lowered.rhs is None or not _is_of_numbers(placement, placed):
         return False
     return _is_arithmetic(lowered.rhs) and not may_fail(kernel, lowered.rhs)
 
 
 def _is_arithmetic(term: Expression) -> bool:
-    """Return whether *term* is made of one element by sums, products, casts, and operations on bits."""
+    """Return whether *term* is made of elements by sums, products, casts, and operations on bits."""
     match term:
         case p.Subscript() | p.Variable() | int() | float() | np.generic():
             return True
@@ -205,24 +212,27 @@ def _is_arithmetic(term: Expression) -> bool:
             return False
 
 
-def _is_of_one(placement: Placement, placed: Placed) -> bool:
-    """Return whether a statement sets a number in a temporary, reads one other, and no data decides whether it does."""
+def _is_of_numbers(placement: Placement, placed: Placed) -> bool:
+    """Return whether a statement sets a number in a temporary, reads others, and no data decides whether it does."""
     lowered = placed.lowered
-    if not isinstance(lowered.part, Assign) or len(lowered.writes) != 1 or len(lowered.reads) != 1:
+    if not isinstance(lowered.part, Assign) or len(lowered.writes) != 1 or not lowered.reads:
         return False
     if not all(lowered.is_unconditional(a) and not a.fields for a in lowered.accesses):
         return False
-    kernel, source = placement.program.kernel, lowered.reads[0].array
+    kernel = placement.program.kernel
     temporary = kernel.temporaries.get(lowered.write.array)
     if temporary is None or placement.spaces[temporary.name] is AddressSpace.GLOBAL:
         return False
-    array = kernel.arrays().get(source)
-    if array is None:  # what a reduction has collected is no array
-        return False
-    if placement.spaces[source] is AddressSpace.GLOBAL and not _is_set_before(placement, placed, source):
-        return False
+    arrays: list[ArrayArg | TemporaryVariable] = [temporary]
+    for source in dict.fromkeys([read.array for read in lowered.reads]):
+        array = kernel.arrays().get(source)
+        if array is None:  # what a reduction has collected is no array
+            return False
+        if placement.spaces[source] is AddressSpace.GLOBAL and not _is_set_before(placement, placed, source):
+            return False
+        arrays.append(array)
     is_plain = temporary.initializer is None and not temporary.is_shuffled
-    if not is_plain or not all(dtype is not None and is_number(dtype) for dtype in (temporary.dtype, array.dtype)):
+    if not is_plain or not all(array.dtype is not None and is_number(array.dtype) for array in arrays):
         return False
     return is_exact(placement, temporary.name)
 
@@ -247,9 +257,9 @@ def whole_products(
         starts = _beginnings(placement, update)
         if len(starts) != 1 or starts[0].lowered.rhs is not None or starts[0].lowered.bounds:
             continue  # which is refused elsewhere, if it is carried out by matrix instructions
-        around = [common_loops(placement, sources[read.array], update)[0] for read in reads]
+        around = _loops_around(placement, [sources[read.array] for read in reads], update)
         wide = [
-            _whole(placement, update, [x for x in around[0] if all(x in loops for loops in around)]),
+            _whole(placement, update, around),
             _whole(placement, starts[0], common_loops(placement, starts[0], update)[0]),
         ]
         if None not in wide:
@@ -437,7 +447,8 @@ class Whole:
     def _passes_zeros(self, source: Placed) -> bool:
         """Return whether a statement sets zeros where it reads them."""
         rhs = source.lowered.rhs
-        return source.name in self.passing and rhs is not None and _at_zero(rhs) == 0
+        is_of_one = len(source.lowered.reads) == 1  # whose element is followed
+        return source.name in self.passing and is_of_one and rhs is not None and _at_zero(rhs) == 0
 
     def _is_fill(self, given: Placement, source: Placed, instances: isl.Set) -> bool:
         """Return whether *instances* of a copy store zeros: they are none of the program's."""

@@ -67,8 +67,9 @@ def _is_affine(condition: Expression, names: set[str]) -> bool:
             return all(_is_affine(child, names) for child in condition.children)
         case p.LogicalNot():
             return _is_affine(condition.child, names)
-        case _:
-            return False
+        case _:  # an integer by itself holds where it is not 0
+            form = affine_in(condition, names)
+            return form is not None and form.names() <= names
 
 
 def guarded_domain(
@@ -104,11 +105,9 @@ def _narrowed(expr: Expression, domain: isl.Set, dims: Sequence[str], known: set
             for part in parts[1:]:
                 result = result.union(part)
             return result
-        case p.Comparison():
+        case _:
             holds = condition_set(expr, domain, dims, not value, known)
             return domain if holds is None else holds
-        case _:
-            return domain
 
 
 @memoised

@@ -25,7 +25,7 @@ from polyloop.frozen import replace
 from polyloop.kernel.arrays import Argument, ValueArg
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel, memoised
-from polyloop.kernel.updates import Update, update_of
+from polyloop.kernel.updates import EXCHANGE, Update, update_of
 from polyloop.program.index_types import long_inames
 from polyloop.program.lower import lower
 from polyloop.program.open_types import settled_types
@@ -134,10 +134,12 @@ def _atomic_violations(
     """Yield a diagnostic if an atomic update, to *expression*, computes the value in *found*, not the element's type.
 
     Another integer type is accepted except for min and max: the low bits of sums, products and bit operations do not
-    depend on the higher ones.
+    depend on the higher ones.  A value that is stored whatever the element held is converted, as by any assignment.
     """
     element = table.get(instruction.target)
     update = update_of(instruction.assignee, expression)
+    if update is not None and update.operation == EXCHANGE:
+        return
     if element is not None and update is not None and (narrow := _narrow_operand(update, element, table)) is not None:
         yield Diagnostic(
             "type-conflict",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
 import islpy as isl
@@ -16,7 +17,7 @@ from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.tree import Tree
 from polyloop.kernel.updates import COMMUTATIVE
-from polyloop.poly.affine import Affine
+from polyloop.poly.affine import Affine, affine_of
 from polyloop.program.guards import Guard
 
 __all__ = [
@@ -203,6 +204,13 @@ _NONE: Final[Mapping[str, Any]] = {}
 Part: TypeAlias = Assign | Init | Update | Combine
 
 
+def _steps(form: Affine | None, inames: Collection[str]) -> dict[str, int]:
+    """Return iname -> coefficient of a form without quotients; of others, and of none, nothing."""
+    if form is None or not all(isinstance(x, str) for x, _ in form.terms):
+        return {}
+    return {str(x): a for x, a in form.terms if x in inames}
+
+
 @quick
 @dataclass(frozen=True, eq=False)
 class Lowered:
@@ -320,14 +328,23 @@ class Lowered:
 
     @once
     def stores_one_value(self) -> bool:
-        """Return True if all instances store the same: a number, or an expression of parameters and scalar arguments.
+        """Return True if all instances that write one element store the same in it.
 
-        Threads may store it in one element at one time.
+        That is a number, or an expression of parameters, scalar arguments, and inames that the subscripts determine:
+        ``a[i % 4] = 0``, ``a[2*i + j] = 2*i + j``, ``a[i] = sqrt(i)`` in a loop over ``j``.  Threads may store it at
+        one time.
         """
         if not isinstance(self.part, Assign) or self.instruction.is_c or self.atomic is not None:
             return False
-        names = variables(self.rhs)
-        return names.isdisjoint(self.inames) and names.isdisjoint(access.array for access in self.reads)
+        names, own = variables(self.rhs), frozenset(self.inames)
+        if not names.isdisjoint(access.array for access in self.reads):
+            return False
+        steps = [step for index in self.write.indices if (step := _steps(index, own))]
+        if names & own <= {x for step in steps if len(step) == 1 for x in step}:
+            return True
+        value = _steps(affine_of(self.rhs), own)
+        alike = [step for step in steps if step.keys() == value.keys()]
+        return any(len({Fraction(value[x], step[x]) for x in step}) == 1 for step in alike)
 
     def commutes_with(self, other: Lowered) -> bool:
         """Return True if the order of their writes does not matter.

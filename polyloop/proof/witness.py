@@ -13,7 +13,7 @@ from polyloop.poly.axes import is_axis
 from polyloop.poly.sets import sample_pair
 from polyloop.program.lower import Access
 
-__all__ = ["element", "instance", "pair", "point_set", "threads", "witness"]
+__all__ = ["element", "instance", "pair", "point_set", "sizes", "threads", "witness"]
 
 
 def instance(statement: Placed, values: Mapping[str, int]) -> str:
@@ -32,6 +32,12 @@ def _named(statement: Placed, values: Mapping[str, int]) -> Mapping[str, int]:
     else:
         named = {name: named[name] for name in lowered.inames}
     return named
+
+
+def sizes(statement: Placed, values: Mapping[str, int]) -> str:
+    """Return `` with n=3``: the parameters of an instance, empty where there are none."""
+    others = {name: value for name, value in values.items() if name not in statement.dims}
+    return f" with {', '.join(f'{name}={value}' for name, value in others.items())}" if others else ""
 
 
 def threads(statement: Placed, values: Mapping[str, int]) -> str:

@@ -39,9 +39,10 @@ _RECORD_LIMIT: Final = 2**20  # of the record of an entry [bytes]
 _SOURCE_LIMIT: Final = 2**28  # of a source text [bytes]
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _ABANDONED_AFTER: Final = 3600.0  # seconds until an unfinished entry of another process is litter
-_PARTS: Final = 32  # of the limit: a process may store one of them until it looks at all entries again
-_GROWN: Final[dict[str, int]] = {}
-"""Bytes that this process has stored in each directory since it looked at all entries there."""
+_PARTS: Final = 32  # of the limit: one of them is made free when it is reached
+_SIZE: Final = ".size"  # the file with the bytes of all entries, and when they were added up
+_COUNTED_FOR: Final = 86400.0  # seconds until all entries are looked at again: some may have come or gone by hand
+_COUNT: Final = re.compile(rb"(\d{12}) (\d{20})\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,7 @@ def _sha256(data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DiskCache:
-    """A directory of entries, at most *limit_bytes* in all, and a small part of it more for each process."""
+    """A directory of entries, at most *limit_bytes* in all, but for one that is larger alone."""
 
     root: Path
     limit_bytes: int = DEFAULT_LIMIT
@@ -192,20 +193,26 @@ class DiskCache:
         except OSError:
             _remove(fresh)
             return None
-        self._evict_sometimes(entry.name, sum(map(len, files.values())))
+        self._evict_sometimes(entry.name, _bytes_of(entry))
         return entry
 
     def _evict_sometimes(self, keep: str, grown: int) -> None:
-        """Evict when this process begins to store, and whenever it has stored a part of the limit since.
+        """Count *grown* more bytes, and evict where that makes too many, or the count is old or lost.
 
-        Looking at all entries for each that is stored would take longer than many compilations.
+        The count is a file that all processes add to, one at a time.  Looking at all entries takes a second where there
+        are thousands: it is done once a day, and when they are too many, down to a part less than the limit.
         """
-        root = str(self.root)
-        grown += _GROWN.get(root, self.limit_bytes)
-        if grown > self.limit_bytes // _PARTS:
-            self.evict(keep=keep)
-            grown = 0
-        _GROWN[root] = grown
+        with _locked(self.root / _SIZE) as file:
+            if file is None:  # no place for a count
+                self.evict(keep=keep)
+                return
+            now, counted = int(time.time()), _COUNT.fullmatch(os.pread(file, 64, 0))
+            at, total = map(int, counted.groups()) if counted else (0, 0)
+            total += grown
+            if total > self.limit_bytes or not 0 <= now - at < _COUNTED_FOR:
+                total, at = self._evicted(self.limit_bytes - self.limit_bytes // _PARTS, keep), now
+            with contextlib.suppress(OSError):
+                os.pwrite(file, b"%012d %020d\n" % (at, total), 0)
 
     def _publish(self, fresh: Path, entry: Path, key: CacheKey) -> None:
         try:
@@ -242,11 +249,10 @@ class DiskCache:
                 continue
             try:
                 used = (entry / _RECORD).stat().st_mtime
-                size = sum(item.stat().st_size for item in entry.iterdir())
             except OSError:  # removed meanwhile
                 continue
             found.append(CacheEntry(entry.name, str(record["kind"]), str(record["compiler"]),
-                                    tuple(sorted(record["files"])), size, used))
+                                    tuple(sorted(record["files"])), _bytes_of(entry), used))
         return sorted(found, key=lambda e: (e.used, e.digest))
 
     def verify(self, *, remove: bool = False) -> list[CacheProblem]:
@@ -266,6 +272,8 @@ class DiskCache:
         for entry in directories:
             _remove(entry)
         self._sweep(older_than=0.0)
+        with contextlib.suppress(OSError):
+            (self.root / _SIZE).unlink()
         return len(directories)
 
     def evict(self, keep: str = "") -> int:
@@ -273,18 +281,27 @@ class DiskCache:
 
         The entry named *keep* stays, even if it is larger than the limit alone.
         """
+        before = len(self._directories())
+        self._evicted(self.limit_bytes, keep)
+        return before - len(self._directories())
+
+    def _evicted(self, wanted: int, keep: str) -> int:
+        """Remove the least recently used entries, if they are more than the limit, until they are *wanted* bytes.
+
+        The bytes of those that are left are returned.
+        """
         self._sweep(older_than=_ABANDONED_AFTER)
         entries = self.entries()
         total = sum(entry.size_bytes for entry in entries)
-        removed = 0
+        if total <= self.limit_bytes:
+            return total
         for entry in entries:
-            if total <= self.limit_bytes:
+            if total <= wanted:
                 break
             if entry.digest != keep:
                 _remove(self.root / entry.digest)
                 total -= entry.size_bytes
-                removed += 1
-        return removed
+        return total
 
     def _directories(self) -> list[Path]:
         try:
@@ -320,17 +337,35 @@ def _alone(root: Path, digest: str) -> Iterator[None]:
     try:
         with lock, contextlib.ExitStack() as held:
             if sys.platform != "win32":
-                with contextlib.suppress(OSError):
-                    descriptor = os.open(root / name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-                    held.callback(os.close, descriptor)
-                    fcntl.flock(descriptor, fcntl.LOCK_EX)
-                    held.callback(fcntl.flock, descriptor, fcntl.LOCK_UN)  # also for a child that has the descriptor
+                held.enter_context(_locked(root / name))  # given back also for a child that has the descriptor
             yield
     finally:
         _OF_THREAD.depth = depth
         with _GUARD:
             if not lock.locked():
                 _LOCKS.pop(str(root / digest), None)
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[int | None]:
+    """Open a file for one thread of all processes at a time; None where it cannot be opened."""
+    with contextlib.ExitStack() as held:
+        file = None
+        if sys.platform != "win32":
+            with contextlib.suppress(OSError):
+                file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+                held.callback(os.close, file)
+                fcntl.flock(file, fcntl.LOCK_EX)
+                held.callback(fcntl.flock, file, fcntl.LOCK_UN)
+        yield file
+
+
+def _bytes_of(entry: Path) -> int:
+    """Return the bytes of the files of an entry; 0 if it is going."""
+    try:
+        return sum(item.stat().st_size for item in entry.iterdir())
+    except OSError:
+        return 0
 
 
 def _forget_locks() -> None:

@@ -4,6 +4,7 @@
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
 alignas(1024) char polyloop_dynamic_shared[256 * 1024];
+char polyloop_dynamic_seen[256 * 1024];
 
 namespace polyloop {
 
@@ -24,7 +25,7 @@ static int box_count, box_room;
 
 // The blocks of a cluster.  The variables above, and shared memory, are those of the block that runs; what the other
 // blocks have there is kept here.
-struct Member { Fibre *fibres; Box *boxes; int box_count, box_room; char *shared; uint3 index; bool has_begun, has_ended; };
+struct Member { Fibre *fibres; Box *boxes; int box_count, box_room; char *shared, *seen; uint3 index; bool has_begun, has_ended; };
 static const int MOST_IN_CLUSTER = 8;
 static Member members[MOST_IN_CLUSTER];
 static int cluster, member;
@@ -91,7 +92,7 @@ static void pass_barrier(int line) {
 }
 
 void wait_at(State state, int line, Lanes mask) {
-    if (state == AT_BLOCK_BARRIER) pass_barrier(line);
+    if (state == AT_BLOCK_BARRIER || state == AT_ROLE_BARRIER) pass_barrier(line);
     Fibre &me = fibres[current];
     me.state = state, me.line = line, me.mask = mask;
     yield_to_scheduler();
@@ -154,6 +155,8 @@ static int release_block() {
     if (leader < 0) return 0;
     for (int k = 0; k < threads; k++) {
         if (fibres[k].state == AT_RING || fibres[k].state == AT_ROLE_BARRIER) return diverged(NEVER, k, k), -1;
+        // a barrier of a cluster waits for the threads that have not exited (PTX ISA, "barrier.cluster")
+        if (fibres[k].state == DONE && fibres[leader].state == AT_CLUSTER_BARRIER) continue;
         if (fibres[k].state == DONE) return diverged(EXITED, leader, k), -1;
         if (fibres[k].line != fibres[leader].line) return diverged(DIFFERENT_BARRIERS, leader, k), -1;
     }
@@ -255,7 +258,8 @@ void issue_product(float *into, int count, unsigned long long a, unsigned long l
                           void (*read)(double *, const Product &), bool is_whole, const double (*rows)[16]) {
     Fibre &me = fibres[current];
     Sums &sums = sums_of(into, count);
-    for (int r = 0; r < count; r++) if (memcmp(into + r, "\377\377\377\377", 4)) sums.value[r] = NAN;  // set meanwhile
+    bool is_late = rows ? me.has_new_rows || !me.is_ordered : !sums.under_way && !me.is_ordered;
+    for (int r = 0; r < count; r++) if (is_late || memcmp(into + r, "\377\377\377\377", 4)) sums.value[r] = NAN;  // set meanwhile
     sums.under_way++;
     Product &product = another(me.products, me.product_count, me.product_room);
     product.into = into, product.a = a, product.b = b, product.read = read, product.group = me.product_group;
@@ -265,7 +269,10 @@ void issue_product(float *into, int count, unsigned long long a, unsigned long l
     if (product.is_read) read(product.terms, product);
 }
 
-void end_products() { fibres[current].product_group++; }
+// What a thread did with registers comes before the products from here on.
+void order_registers() { fibres[current].is_ordered = true, fibres[current].has_new_rows = false; }
+
+void end_products() { fibres[current].product_group++, fibres[current].has_new_rows = true; }
 
 // Adds all products of groups that have ended, but those of the last groups.
 void await_products(int pending) {
@@ -289,7 +296,7 @@ void await_products(int pending) {
                 memcpy(sums.value + r, &sum, sizeof(sum));
             } else sums.value[r] = (float)(sums.value[r] + product.terms[r]);
         }
-        if (!--sums.under_way) memcpy(sums.into, sums.value, sizeof(float) * sums.count);
+        if (!--sums.under_way) memcpy(sums.into, sums.value, sizeof(float) * sums.count), me.is_ordered = false;
     }
     me.product_count = kept;
 }
@@ -332,10 +339,11 @@ void move(const Box &copy) {
         }
         uintptr_t place = (uintptr_t)copy.tile + k * map.size;
         if (map.swizzle == 128) place ^= (place >> 7 & 7) << 4;
-        if (!copy.ring && is_there) memcpy(map.begin + there, (void *)place, map.size);
+        if (!copy.ring && is_there) memcpy(map.begin + there, seen_at((void *)place), map.size);
         else if (copy.ring && is_there && map.rounds) round_to_tf32((void *)place, map.begin + there);
         else if (copy.ring && is_there) memcpy((void *)place, map.begin + there, map.size);
         else if (copy.ring) memset((void *)place, 0, map.size);
+        if (copy.ring) memcpy(seen_at((void *)place), (void *)place, map.size);
     }
 }
 
@@ -366,8 +374,14 @@ static int release_rings() {
 
 void open_ring(void *slot, int expected) { *(Ring *)slot = {0, 0, 0, (unsigned char)expected}; }
 
+// The ring of a slot, which has to be open.
+static Ring &opened(void *slot) {
+    if (((Ring *)slot)->expected == 0xFF) fail(NEVER, 0, 0);
+    return *(Ring *)slot;
+}
+
 void free_slot(void *slot) {
-    Ring &ring = *(Ring *)slot;
+    Ring &ring = opened(slot);
     ring.arrived++;
     next_phase(ring);
     if (order == REVERSE || (order == RANDOM && next_random(2))) wait_at(PAUSED, 0, 0);  // the slot may be filled at once
@@ -402,7 +416,7 @@ static int release_paused() {
 }
 
 void expect_bytes(void *slot, int bytes) {
-    Ring &ring = *(Ring *)slot;
+    Ring &ring = opened(slot);
     if (ring.arrived) fail(NEVER, 0, 0);  // a second arrival in one phase
     ring.bytes += bytes, ring.arrived = 1;
     next_phase(ring);
@@ -424,7 +438,7 @@ void await_stores() {
 
 void await_bytes(int line, void *slot, unsigned parity) {
     Fibre &me = fibres[current];
-    if ((((Ring *)slot)->phase & 1) != (int)parity) return;
+    if ((opened(slot).phase & 1) != (int)parity) return;
     me.ring = (Ring *)slot;
     wait_at(AT_RING, line, parity);
 }
@@ -433,12 +447,27 @@ void await_bytes(int line, void *slot, unsigned parity) {
 
 static size_t static_bytes() { return __start_polyloop_shared ? __stop_polyloop_shared - __start_polyloop_shared : 0; }
 
+static char *static_view;
+
+char *static_seen(const void *place) {
+    ptrdiff_t from = (const char *)place - __start_polyloop_shared;
+    if (from < 0 || from >= (ptrdiff_t)static_bytes()) fail(OUT_OF_BOUNDS, 0, (int64_t)(intptr_t)place);
+    return static_view + from;
+}
+
+// A fence between proxies: from here on matrix instructions and copy engines see what was stored.
+void publish() {
+    if (static_bytes()) memcpy(static_view, __start_polyloop_shared, static_bytes());
+    memcpy(polyloop_dynamic_seen, polyloop_dynamic_shared, dynamic_bytes);
+}
+
 static void begin_block() {
     if (static_bytes()) memset(__start_polyloop_shared, 0xFF, static_bytes());
     memset(polyloop_dynamic_shared, 0xFF, dynamic_bytes);
+    publish();
     for (int k = 0; k < threads; k++) {
         Fibre &fibre = fibres[k];
-        fibre.state = READY, fibre.copy_count = fibre.group = 0, fibre.has_arrived = false, fibre.is_fenced = fibre.has_counted = false;
+        fibre.state = READY, fibre.copy_count = fibre.group = 0, fibre.has_arrived = false, fibre.is_fenced = fibre.has_counted = fibre.is_ordered = false;
         fibre.product_count = fibre.sums_count = fibre.product_group = fibre.products_known = 0;
     }
     box_count = 0;
@@ -452,6 +481,8 @@ static void enter(int which) {
     if (cluster == 1 || !it.has_begun) return;
     if (static_bytes()) memcpy(__start_polyloop_shared, it.shared, static_bytes());
     memcpy(polyloop_dynamic_shared, it.shared + static_bytes(), dynamic_bytes);
+    if (static_bytes()) memcpy(static_view, it.seen, static_bytes());
+    memcpy(polyloop_dynamic_seen, it.seen + static_bytes(), dynamic_bytes);
 }
 
 static void leave() {
@@ -460,6 +491,8 @@ static void leave() {
     if (cluster == 1) return;
     if (static_bytes()) memcpy(it.shared, __start_polyloop_shared, static_bytes());
     memcpy(it.shared + static_bytes(), polyloop_dynamic_shared, dynamic_bytes);
+    if (static_bytes()) memcpy(it.seen, static_view, static_bytes());
+    memcpy(it.seen + static_bytes(), polyloop_dynamic_seen, dynamic_bytes);
 }
 
 void cluster_arrive(int line) {
@@ -507,7 +540,8 @@ static void run_cluster() {
         for (int k = 0; ended && k < cluster; k++)
             if (!members[k].has_ended) { enter(k), diverged(EXITED, 0, 0); return; }
         for (int k = 0; k < cluster; k++)
-            for (int t = 0; t < threads; t++) members[k].fibres[t].has_arrived = false, members[k].fibres[t].state = READY;
+            for (int t = 0; t < threads; t++)
+                if (members[k].fibres[t].state != DONE) members[k].fibres[t].has_arrived = false, members[k].fibres[t].state = READY;
     }
 }
 
@@ -535,15 +569,17 @@ static void prepare_fibres() {
     for (int k = 0; k < cluster; k++) {
         members[k].fibres = fibres + k * threads, members[k].boxes = NULL, members[k].box_count = members[k].box_room = 0;
         members[k].shared = cluster > 1 ? (char *)malloc(static_bytes() + dynamic_bytes) : NULL;
+        members[k].seen = cluster > 1 ? (char *)malloc(static_bytes() + dynamic_bytes) : NULL;
     }
+    static_view = (char *)malloc(static_bytes());
 }
 
 static void free_fibres() {
     fibres = members[0].fibres;
     for (int k = 0; k < threads * cluster; k++) free(fibres[k].copies), free(fibres[k].products), free(fibres[k].sums);
     munmap(stacks, (STACK + GUARD) * threads * cluster);
-    for (int k = 0; k < cluster; k++) free(members[k].boxes), free(members[k].shared);
-    free(fibres), free(turn), boxes = NULL, box_room = 0;
+    for (int k = 0; k < cluster; k++) free(members[k].boxes), free(members[k].shared), free(members[k].seen);
+    free(static_view), free(fibres), free(turn), boxes = NULL, box_room = 0;
 }
 
 int run_grid(void (*kernel)(), void **arguments, const int *grid, const int *block, size_t dynamic_shared,

@@ -36,6 +36,7 @@ extern "C" {
 extern __attribute__((visibility("hidden"))) uint3 threadIdx, blockIdx;
 extern __attribute__((visibility("hidden"))) dim3 blockDim, gridDim;
 extern __attribute__((visibility("hidden"), aligned(1024))) char polyloop_dynamic_shared[256 * 1024];
+extern __attribute__((visibility("hidden"))) char polyloop_dynamic_seen[256 * 1024];
 extern char __start_polyloop_shared[] __attribute__((visibility("hidden"), weak));
 extern char __stop_polyloop_shared[] __attribute__((visibility("hidden"), weak));
 }
@@ -98,6 +99,7 @@ struct Fibre {
     alignas(16) char slot[16];
     bool has_arrived;  // at the barrier of the cluster
     bool is_fenced, has_counted;  // since the last barrier of the block
+    bool is_ordered, has_new_rows;  // registers before products; rows of another group since then
     Copy *copies;
     int copy_count, copy_room, group;
     Product *products;
@@ -121,6 +123,8 @@ void end_group();
 void await_groups(int pending);
 void issue_product(float *into, int count, unsigned long long a, unsigned long long b,
                    void (*read)(double *, const Product &), bool is_whole, const double (*rows)[16] = nullptr);
+void order_registers();
+void publish();
 void end_products();
 void await_products(int pending);
 int64_t bytes_of(const Described &map);
@@ -159,6 +163,14 @@ double cospi_of(double x);
 
 // {{{ copies of boxes
 
+char *static_seen(const void *place);
+// What matrix instructions and copy engines see in a place of shared memory: what they have stored there, and what threads
+// have stored and published.
+static inline char *seen_at(const void *place) {
+    ptrdiff_t from = (const char *)place - polyloop_dynamic_shared;
+    return from >= 0 && from < (ptrdiff_t)sizeof(polyloop_dynamic_seen) ? polyloop_dynamic_seen + from : static_seen(place);
+}
+
 template <int rank> static Box box_between(const void *tile, const void *map, void *ring, const int (&at)[rank]) {
     Box copy;
     copy.tile = (char *)tile, copy.ring = (Ring *)ring, copy.thread = current;
@@ -172,6 +184,7 @@ template <int rank> static Box box_between(const void *tile, const void *map, vo
 template <int rank> static void copy_box(void *to, const void *map, void *slot, const int (&at)[rank]) {
     Box copy = box_between(to, map, slot, at);
     memset(to, 0xFF, bytes_of(copy.map));  // what lay there may be overwritten at any time from now on
+    memset(seen_at(to), 0xFF, bytes_of(copy.map));
     if (order == FORWARD || (order == RANDOM && next_random(2))) deliver(copy);
     else keep(copy);
 }
@@ -313,7 +326,7 @@ template <Kind kind> static inline double of_tile(unsigned long long tile, int r
     size_t offset = row / 8 * groups + row % 8 * 128 + column / width * panels + column % width * size;
     uintptr_t place = (uintptr_t)place_of(tile & 0x3fff) + offset;
     unsigned bits = 0;
-    memcpy(&bits, (const char *)(place ^ (place >> 7 & 7) << 4), size);
+    memcpy(&bits, seen_at((const void *)(place ^ (place >> 7 & 7) << 4)), size);
     switch (kind) {
     case TF32: return float_of(bits & 0xffffe000u);
     case BFLOAT16: return float_of(bits << 16);

@@ -96,11 +96,17 @@ _CLUSTER_BARRIER: Final = re.compile(
     r'asm volatile\("barrier\.cluster\.arrive[^"]*\\n *barrier\.cluster\.wait[^"]*" ::: "memory"\);'
 )
 _ARRIVAL: Final = re.compile(r"(?<=before = )atomicInc\(arrived, blocks - 1\)")
+_RELEASE: Final = re.compile(r'asm volatile\("red\.release\.gpu\.global\.add\.u32 [^"]*"\s*::\s*"l"\((\w+)\)[^;]*\);')
+_ACQUIRE: Final = re.compile(
+    r'asm volatile\("ld\.acquire\.gpu\.global\.u32 [^"]*"\s*:\s*"=r"\((\w+)\)\s*:\s*"l"\((\w+)\)[^;]*\);'
+)
 _MAPA: Final = re.compile(r'asm\("mapa\.u64 [^"]*"\s*:[^;]*\);')
 _NO_EFFECT: Final = re.compile(
-    r'asm volatile\("(?:(?:\{[^"]*pmevent[^"]*|wgmma\.fence[^"]*|fence\.proxy[^"]*|fence\.mbarrier[^"]*|)"\s*:[^;]*'
+    r'asm volatile\("(?:(?:\{[^"]*pmevent[^"]*|fence\.mbarrier[^"]*|)"\s*:[^;]*'
     r'|setmaxnreg[^"]*")\);'
 )
+_ORDER: Final = re.compile(r'asm volatile\("wgmma\.fence[^"]*"\s*:[^;]*\);')
+_PUBLISH: Final = re.compile(r'asm volatile\("fence\.proxy[^"]*"\s*:[^;]*\);')
 _PRODUCTS: Final = re.compile(
     r'asm volatile\("(?=wgmma)(wgmma\.commit_group\.sync\.aligned;)?(?:\\n)?'
     r'(?:wgmma\.wait_group\.sync\.aligned (\d);)?"\s*:[^;]*\);'
@@ -161,6 +167,8 @@ def _body(program: GeneratedProgram) -> str:
     body = _COPY.sub(r"polyloop::start_copy(to, from, \1);", body)
     body = _FILL.sub(r"polyloop::start_copy(to, size ? from : nullptr, \1);", body)
     body = _COMMIT.sub("polyloop::end_group();", body)
+    body = _RELEASE.sub(r"atomicAdd(\1, 1u);", body)
+    body = _ACQUIRE.sub(r"\1 = *(volatile unsigned int *)\2;", body)
     body = _WAIT.sub(r"polyloop::await_groups(\1);", body)
     body = _OPEN.sub(lambda match: f"polyloop::open_ring(ring + slot, {'frees' if 'frees' in match[0] else 1});", body)
     body = _FREE_OF_GROUP.sub(r"\1polyloop::free_slot_of_group(slot);", body)
@@ -179,6 +187,7 @@ def _body(program: GeneratedProgram) -> str:
     body = _MMA_OF_DOUBLES.sub(_product_of_doubles, body)
     body = _LDMATRIX.sub(_matrices, body)
     body = _WGMMA_OF_ROWS.sub(_product_of_rows, body)
+    body = _ORDER.sub("polyloop::order_registers();", _PUBLISH.sub("polyloop::publish();", body))
     body = _NO_EFFECT.sub("(void)0;", _PRODUCTS.sub(_group_of_products, _WGMMA.sub(_product_of_tiles, body)))
     if found := re.search(r"w?g?mma(?:\.sync|_async)[\w.]*", body):
         message = f"fibres do not know the matrix instruction {found[0]}"

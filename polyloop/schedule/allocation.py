@@ -93,7 +93,7 @@ def _declared(placement: Placement, axes: Mapping[str, frozenset[int]]) -> dict[
         if spread and (problem := _spread_problem(placement, temporary)):
             raise VerificationError("schedule", kernel.name, [_not_spread(name, problem)])
         space = AddressSpace.LOCAL if spread else space
-        pool = temporary.base_storage
+        pool = temporary.base_storage if space is AddressSpace.LOCAL else None
         found[name] = Storage(name, temporary.dtype, tuple(extents), space, layout, pool, spread=spread)
     return found
 

@@ -153,14 +153,14 @@ class Watch:
         Its number in the block.
     tree
         The copies, each behind the wait for a free slot; once code generation has divided the launch.
-    phases
-        Its variables with a bit for each slot.
+    private
+        Its variables: those with a bit for each slot, and scalars that the other threads compute too.
     """
 
     role: Role
     thread: int
     tree: Tree = ()
-    phases: tuple[str, ...] = ()
+    private: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from polyloop.errors import Diagnostic, VerificationError, warn
 from polyloop.kernel.limits import DeviceLimits
-from polyloop.kernel.tree import Tree
+from polyloop.kernel.tree import Scope, Tree
 from polyloop.mapping.thread_mapping import Placement
 from polyloop.poly.sets import project_onto
 from polyloop.schedule.barrier import Meeting, idle_barriers, needs_of, place_barriers, requirements
@@ -82,6 +82,7 @@ def synchronization_of(placement: Placement, limits: DeviceLimits) -> Synchroniz
     if met := [*_meetings(placement, collectives)]:
         raise VerificationError("schedule", kernel.name, met)
     by_rings = [need for need in needs if is_by_rings(placement, need)]
+    assert all(need.scope is not Scope.CLUSTER for need in by_rings), "copies fill memory of their own block"
     return Synchronization(
         placement, [need for need in needs if need not in by_rings], collectives, cuts, shapes, by_rings
     )
@@ -101,9 +102,6 @@ def _meetings(placement: Placement, collectives: Mapping[str, Collective]) -> It
                 sites=(instruction.site(),),
             )
             return
-    if placement.axes.cluster > 1:
-        message = f"blocks of a cluster meet, and only the threads of '{role}' compute"
-        yield Diagnostic("role-meeting", message, hints=("leave out the tag c.0, or pl.assign_roles",))
 
 
 def with_barriers(sync: Synchronization) -> Tree:

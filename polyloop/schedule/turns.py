@@ -66,15 +66,28 @@ def in_turns(
     kernel = placement.program.kernel
     if not kernel.blocks.persists:
         return launches, ()
-    found = [_Turns(launch, placement, statements, collectives) for launch in launches]
-    if kernel.blocks.ahead and not any(turns.started for turns in found):
+    staying = [launch for launch in launches if not kernel.blocks.ahead or _has_copies(launch, statements)]
+    found = {launch.name: _Turns(launch, placement, statements, collectives) for launch in staying}
+    if kernel.blocks.ahead and not any(turns.started for turns in found.values()):
         note = "no loop at the outermost level of a launch has copies of boxes that are started ahead"
         hint = 'fetch tiles by pl.pipeline(knl, .., via="tma"), or leave out ahead=True'
         problem = Diagnostic("not-ahead", "there are no copies to start before the next turn", (note,), (hint,))
         raise VerificationError("schedule", kernel.name, [problem])
-    if problems := [problem for turns in found for problem in turns.problems()]:
+    if problems := [problem for turns in found.values() for problem in turns.problems()]:
         raise VerificationError("schedule", kernel.name, problems)
-    return tuple(turns.launch() for turns in found), tuple(wait for turns in found for wait in turns.waits())
+    made = tuple(found[one.name].launch() if one.name in found else _without_turns(one) for one in launches)
+    return made, tuple(wait for turns in found.values() for wait in turns.waits())
+
+
+def _has_copies(launch: Launch, statements: Mapping[str, Statement]) -> bool:
+    """Return True if the blocks of a launch start copies that arrive later."""
+    return any(isinstance(statements[name].action, StartCopy) for name in runs(launch.tree))
+
+
+def _without_turns(launch: Launch) -> Launch:
+    """Return a launch each of whose blocks is one of the grid: it has no copies that would come sooner."""
+    order = replace(launch.turns.order, most=0, ahead=False)
+    return replace(launch, turns=replace(launch.turns, order=order))
 
 
 @dataclass(frozen=True)

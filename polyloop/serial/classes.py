@@ -7,11 +7,15 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Final, get_type_hints
+from typing import Annotated, Any, Final, get_type_hints
 
+import numpy as np
+
+from polyloop.edge.checks import Such
 from polyloop.edge.first import imported
 
-__all__ = ["ADAPTED", "CHECKED", "KINDS", "class_of", "hints_of", "name_of", "stored_fields"]
+__all__ = ["ADAPTED", "CHECKED", "KINDS", "class_of", "hints_of", "is_operand", "name_of", "rules_of",
+           "stored_fields"]
 
 _HOMES: Final[Mapping[str, str]] = MappingProxyType({
     "polyloop.codegen.program":
@@ -40,7 +44,7 @@ _HOMES: Final[Mapping[str, str]] = MappingProxyType({
     "polyloop.kernel.reductions": "ReductionOperation",
     "polyloop.kernel.swizzle": "Swizzle",
     "polyloop.kernel.tags":
-        "AutoLocal BlockOrder Box GroupAxis Interleave Lane LocalAxis Role Sequential ThreadDigit Unroll "
+        "AutoLocal BlockOrder Box ClusterAxis GroupAxis Interleave Lane LocalAxis Role Sequential ThreadDigit Unroll "
         "UnrollHint Vectorize Warp",
     "polyloop.kernel.text.calls": "Slice SubArray",
     "polyloop.kernel.text.match": "All And Glob Not Or Subject",
@@ -83,7 +87,7 @@ ADAPTED: Final[Mapping[str, str]] = MappingProxyType({
 })
 """Names of other values -> the module that says how they are written and read (:func:`polyloop.serial.form.adapt`)."""
 
-CHECKED: Final[Mapping[str, str]] = MappingProxyType({"LoopKernel": "polyloop.kernel.whole"})
+CHECKED: Final[Mapping[str, str]] = MappingProxyType({"LoopKernel": "polyloop.creation.loaded"})
 """Classes whose instances are looked at as a whole, and the module with the function ``faults`` that does it."""
 
 _ERRORS: Final = (
@@ -169,3 +173,19 @@ def _fields(kind: Any) -> Iterator[Any]:  # noqa: ANN401
 def hints_of(kind: Any) -> Mapping[str, Any]:  # noqa: ANN401 - a class
     """Return the annotations of the fields of a class, without what they add for callers."""
     return get_type_hints(kind)
+
+
+def is_operand(value: object) -> bool:
+    """Return whether *value* can stand in an expression: a number, or a node of one."""
+    return isinstance(value, _NUMBERS) or hasattr(value, "mapper_method")
+
+
+_NUMBERS: Final = (bool, int, float, complex, np.generic)
+_EXPRESSION: Final = {"Expression": Annotated[Any, Such("an operand", is_operand)]}
+"""The name that annotations give expressions, which are of no class of their own."""
+
+
+@cache
+def rules_of(kind: Any) -> Mapping[str, Any]:  # noqa: ANN401 - a class
+    """Return the annotations of the fields of a class with all that they ask for."""
+    return get_type_hints(kind, localns=_EXPRESSION, include_extras=True)

@@ -10,7 +10,7 @@ the last entry is the value.  Equal values have equal bytes, in every process.
 
 Reading executes nothing: no function that the data names is called, and no module that it names is imported.  It names
 classes, of the table in ``classes.py`` alone; each field is checked against its annotation, each name against the
-spelling of names, and kernels by :func:`polyloop.kernel.whole.faults`.
+spelling of names, and kernels by :func:`polyloop.creation.loaded.faults`.
 """
 
 from __future__ import annotations
@@ -193,6 +193,8 @@ _FAILURES: Final = (
     ValueError,
 )  # fmt: skip
 """Errors of parts that make no value: ours, and those of NumPy and ISL."""
+_OPEN: Final = frozenset({"not-proven", "out-of-time"})
+"""Codes of kernels that take more time, or more of ISL's steps, to be made again than there are."""
 
 
 def loads(data: Annotated[bytes, EXPLAINED]) -> Any:  # noqa: ANN401 - whatever was written
@@ -202,14 +204,14 @@ def loads(data: Annotated[bytes, EXPLAINED]) -> Any:  # noqa: ANN401 - whatever 
     ------
     SerialError
         ``bad-form``: the data is no form of ours, was cut off, or was changed; ``form-version``: another version of the
-        package wrote it.  It is a ``pickle.UnpicklingError``, too.
+        package wrote it; ``out-of-time``, ``not-proven``: a kernel in it takes longer to be made again, as it did to be
+        made.  It is a ``pickle.UnpicklingError``, too.
 
     Notes
     -----
     The SHA-256 in it tells damage, not who wrote it: whoever changes the data can change that as well.  Then the parts
-    still have the types that they must have, and names, sets and subscripts fit each other; and what a schedule is
-    worth is proven again before code is generated.  But conditions that were proven when the kernel was made are taken
-    from the data: call kernels of others as ``SECURITY.md`` says.
+    still have the types that they must have, and names, sets and subscripts fit each other; the program of a kernel is
+    made again from its parts, as :func:`polyloop.make_kernel` does; and a schedule is proven before code is generated.
     """
     entries = _opened(data)
     made: list[object] = []
@@ -219,6 +221,8 @@ def loads(data: Annotated[bytes, EXPLAINED]) -> Any:  # noqa: ANN401 - whatever 
         except SerialError:
             raise
         except _FAILURES as error:
+            if isinstance(error, PolyloopError) and not _OPEN.isdisjoint(error.codes):
+                raise SerialError("loads", error.kernel, error.found) from error
             _refuse(f"entry {number} is no part of a form: {error}")
     return made[-1]
 

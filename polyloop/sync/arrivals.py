@@ -17,6 +17,7 @@ import islpy as isl
 
 from polyloop.dataflow.conflicts import crossing
 from polyloop.errors import Diagnostic, WitnessKind
+from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.tree import runs
 from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.proof.obligation import Claim, Obligation
@@ -64,7 +65,7 @@ def _problems(placement: Placement, needs: Sequence[Need], cuts: Cuts) -> Iterat
     if not joined:
         yield _nothing_joined(axis, parts)
         return
-    if why := [*_obstacles(placement, [placed for n in joined for placed in (*parts[n - 1], *parts[n])], cuts)]:
+    if why := [*_obstacles(placement, [[placed for n in joined for placed in parts[n - k]] for k in (1, 0)], cuts)]:
         yield Diagnostic("bad-arrivals", f"blocks cannot count their arrivals along {axis}", tuple(why),
                          ("leave out pl.join_launches, or what it does not go with",))
         return
@@ -91,20 +92,23 @@ def _nothing_joined(axis: str, parts: Sequence[Sequence[Placed]]) -> Diagnostic:
     )  # fmt: skip
 
 
-def _obstacles(placement: Placement, members: Sequence[Placed], cuts: Cuts) -> Iterator[str]:
-    kernel = placement.program.kernel
+def _obstacles(placement: Placement, sides: Sequence[Sequence[Placed]], cuts: Cuts) -> Iterator[str]:
+    kernel, (front, behind) = placement.program.kernel, sides
+    members = [*front, *behind]
     if kernel.blocks.persists:
         yield "blocks execute several ones in turn: pl.persist_blocks"
     if kernel.blocks.axis is not None:
         yield "blocks have an order of their own: pl.order_blocks"
-    if kernel.roles:
-        yield "threads of a block have different roles: pl.assign_roles"
     if any(hosts_around(placement, placed, cuts) for placed in members):
         yield "a host runs a loop around the launches"
     if placement.axes.cluster > 1:
         yield "blocks of a cluster run together: an iname is tagged 'c.0'"
     if any(map(is_over_blocks, members)):
         yield "blocks scan over blocks, and wait for those in front"
+    copied = {tile for role in kernel.roles for tile in role.copies}
+    starts = [placed.lowered for placed in behind if placed.lowered.instruction.step is CopyStep.START]
+    if late := [start.instruction.id for start in starts if start.write.array in copied]:
+        yield f"threads that copy have ended when '{late[0]}' is to start a copy: pl.assign_roles"
 
 
 def _unreached(

@@ -15,7 +15,8 @@ arrival of the copy, for which each thread waits by itself; that is the obligati
 No role waits for ever.  Each executes its statements in the order of the program, and each wait is for something
 earlier in that order: a copy that is waited for was started before, and a slot is free once what was before the start
 is done.  So of everything that has not happened yet, the earliest can happen.  Only what a start needs besides could
-break this, data that the role of the rest computes, and that is refused.
+break this, data that the role of the rest computes.  That is refused, but for scalars of a block that each role can
+compute by itself: :func:`scalars_of_roles`.
 """
 
 from __future__ import annotations
@@ -36,14 +37,17 @@ from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import Box, Role
 from polyloop.mapping.thread_mapping import Placed, Placement, common_loops, storage_map
+from polyloop.poly.axes import is_thread_axis
 from polyloop.poly.budget import looking_at
+from polyloop.program.ir import Assign
 from polyloop.program.lower import Access
 from polyloop.proof.obligation import Claim, Obligation
 from polyloop.proof.witness import element, instance, pair
 from polyloop.sync.async_copy import copy_link, copy_pairs
 from polyloop.sync.races import Need
 
-__all__ = ["WARP", "WARPGROUP", "is_by_rings", "register_violations", "role_obligations", "threads_of_roles"]
+__all__ = ["WARP", "WARPGROUP", "is_by_rings", "register_violations", "role_obligations",
+           "scalars_of_roles", "threads_of_roles"]
 
 WARP: Final = 32
 WARPGROUP: Final = 128
@@ -112,12 +116,47 @@ def _violations(placement: Placement, role: Role, tile: str) -> Iterator[Diagnos
 
 
 def _needed(placement: Placement, start: Placed) -> Iterator[tuple[str, str]]:
-    """Yield the arrays and bounds that a start needs and others set in the same loops, with the id of one that does."""
+    """Yield the arrays and bounds that a start needs and only others can set, with the id of an instruction."""
     for name in sorted({*start.lowered.bounds, *(read.array for read in start.lowered.reads)}):
+        if scalars_of_roles(placement, name) is not None:
+            continue
+        is_own = placement.spaces.get(name, AddressSpace.GLOBAL) is not AddressSpace.GLOBAL
         for writer in writers_of(placement, name):
-            if name in start.lowered.bounds or common_loops(placement, writer, start)[0]:
+            if is_own or name in start.lowered.bounds or common_loops(placement, writer, start)[0]:
                 yield name, writer.lowered.instruction.id
                 break
+
+
+def scalars_of_roles(placement: Placement, name: str) -> frozenset[str] | None:
+    """Return the scalars that have to be computed for one called *name*, itself among them, None if a role cannot.
+
+    ::
+
+        g = group[by];  for k:  start copy k of b[g]
+        ->
+        the role of the copies:   g = group[by];  for k:  wait until ..;  start copy k of b[g]
+        the role of the rest:     g = group[by];  for k:  ..
+
+    Each role computes it by itself, with the same value: it is private, the same for all threads of a block, and made
+    of numbers and of arguments that nothing writes.
+    """
+    temporary = placement.program.kernel.temporaries.get(name)
+    if temporary is None or temporary.shape or placement.spaces[name] is not AddressSpace.PRIVATE:
+        return None
+    found = frozenset({name})
+    for writer in writers_of(placement, name):
+        lowered = writer.lowered
+        is_plain = isinstance(lowered.part, Assign) and len(lowered.writes) == 1 and lowered.instruction.step is None
+        if not is_plain or lowered.is_conditional or lowered.atomic or any(map(is_thread_axis, writer.own)):
+            return None
+        for read in lowered.reads:
+            if not writers_of(placement, read.array):
+                continue
+            further = None if read.array in found else scalars_of_roles(placement, read.array)
+            if further is None:
+                return None
+            found |= further
+    return found
 
 
 def _is_box(placement: Placement, start: Placed) -> bool:

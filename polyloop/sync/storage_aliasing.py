@@ -34,10 +34,12 @@ _LOCAL = AddressSpace.LOCAL
 
 
 def _pools(placement: Placement) -> dict[str, list[str]]:
-    """Return the members of each storage that several temporaries in use share."""
+    """Return the members of each storage that several temporaries in use share: those in shared memory."""
     found: dict[str, list[str]] = {}
     for name, temporary in placement.program.kernel.temporaries.items():
-        if temporary.base_storage is not None and writers_of(placement, name):
+        is_shared = temporary.base_storage is not None and placement.spaces[name] is _LOCAL
+        if is_shared and writers_of(placement, name):
+            assert temporary.base_storage is not None, "it is shared"
             found.setdefault(temporary.base_storage, []).append(name)
     return {pool: members for pool, members in found.items() if len(members) > 1}
 
@@ -61,13 +63,7 @@ def pool_obligations(placement: Placement) -> Iterator[Obligation]:
 
 
 def _pool_violations(placement: Placement, pool: str, members: Sequence[str]) -> Iterator[Diagnostic]:
-    """Yield temporaries that share storage and hold values at the same time, or are not in shared memory."""
-    private = [name for name in members if placement.spaces[name] is not _LOCAL]
-    if private:
-        space = placement.spaces[private[0]]
-        message = f"temporary '{private[0]}' is {space} and cannot share '{pool}'"
-        yield Diagnostic("bad-storage", message, hints=('keep its address_space="local"',))
-        return
+    """Yield temporaries that share storage and hold values at the same time."""
     for member in members:
         found = _overwritten(placement, pool, member, [other for other in members if other != member])
         if found is not None:

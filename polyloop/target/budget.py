@@ -51,8 +51,10 @@ def time_budget(seconds: Annotated[float, EXPLAINED]) -> Iterator[None]:
             knl = pl.add_prefetch(knl, "a", ["i_inner", "k_inner"])
 
     It holds for the creation of a kernel, for each transform, for :func:`polyloop.verify` and for code generation.  A
-    call that takes longer fails with ``out-of-time``, which names the last question.  No kernel, verdict or text
-    depends on it otherwise.  A C compiler has ten times as long, by the clock.
+    call that takes longer fails with ``out-of-time``, which names the last question.  While ISL works on
+    one, its steps are counted, 100,000 for a second: a hard one may end the call before its time is over, or let it
+    take twice as long (measured), by how fast the steps are.  No kernel, verdict or text depends on it otherwise.  A C
+    compiler has ten times as long, by the clock.
 
     Parameters
     ----------

@@ -8,6 +8,7 @@ from typing import Final
 
 from polyloop.codegen.device.entries import Atomics, Stores, Word
 from polyloop.codegen.language import Constants, Definition, Functions, Language, LoopStyle, Syntax
+from polyloop.codegen.tree.team import Team
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.target.base import Target
 from polyloop.target.mathtable import C_FUNCTIONS, bit_definitions, c_definitions
@@ -129,10 +130,25 @@ _STORES: Final = Stores(
 )
 """Intel Intrinsics Guide, "Store" with the word "stream"; such stores of a thread are seen in order after a fence."""
 
+_TEAM: Final = Team(
+    whole="#pragma omp parallel",
+    share="#pragma omp for",
+    alone="#pragma omp single",
+    meet="#pragma omp barrier",
+    unmet="nowait",
+)
+
+_CALLED_NAMES: Final = """
+cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh
+erf erfc tgamma lgamma atan2 pow fmod remainder hypot nextafter ldexp
+"""
+_CALLED: Final = frozenset(name + suffix for name in _CALLED_NAMES.split() for suffix in ("", "f"))
+"""GCC and Clang take those of a vector library only with ``-ffast-math`` or ``-fveclib``."""
+
 OPENMP_LANGUAGE: Final = replace(
     C_LANGUAGE,
     definitions={**C_LANGUAGE.definitions, "store_past_caches": Definition(_LINES)},
-    loops=replace(C_LANGUAGE.loops, lanes="#pragma omp simd", blocks="#pragma omp parallel for"),
+    loops=replace(C_LANGUAGE.loops, lanes="#pragma omp simd", called=_CALLED, blocks=_TEAM.launch, team=_TEAM),
     device=(
         Atomics(
             native={},
@@ -191,6 +207,9 @@ def CTarget(  # noqa: N802 - reads as the class that it is to users
         ->
         #pragma omp parallel for
         for (int bx = 0; bx < (n + 255) / 256; ++bx) {..}
+
+    Several launches, and loops of the host around them, have one team of threads, which wait for each other where a
+    launch ends; one of them executes what is no loop over blocks.
 
     Loops with the tag ``vec`` are written for the vector unit then (``#pragma omp simd``), as are those with the tag
     ``ilp`` whose iterations use neighbouring elements.  Where blocks have unequal work, as those of a triangle have, a

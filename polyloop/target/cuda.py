@@ -240,7 +240,7 @@ def with_one_launch(target: Target) -> Target:
     """
     language = target.language
     syntax = replace(language.syntax, function=f"{_HELPER} void", launch_bounds="", restrict="")
-    device = (*language.device, cuda_together(language.syntax.launch_bounds))
+    device = (*language.device, cuda_together(language.syntax.launch_bounds, target.arch))
     limits = replace(target.limits, has_one_shape=True)
     return replace(target, limits=limits, language=replace(language, syntax=syntax, device=device))
 

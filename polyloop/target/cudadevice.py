@@ -58,18 +58,19 @@ _CLUSTERS: Final = Clusters(
 )
 """PTX ISA, "barrier.cluster" and "mapa", from sm_90 on: an arrival is a release, a wait an acquire of the cluster."""
 _ARRIVALS: Final = Arrivals(
-    last=[
+    last=lambda barrier: [
         "bool (unsigned int *arrived, unsigned int blocks)",
         "__shared__ unsigned int before;",
-        "__syncthreads();  // all threads have stored",
+        f"{barrier}  // all threads have stored",
         "if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {",
         "    __threadfence();  // what they have stored is there before the count",
         "    before = atomicInc(arrived, blocks - 1);  // the last block leaves 0",
         "    __threadfence();  // what others have stored is read behind the count",
         "}",
-        "__syncthreads();",
+        barrier,
         "return before == blocks - 1;",
     ],
+    barrier="__syncthreads();",
     count={axis: f"gridDim.{letter}" for axis, letter in zip(BLOCK_AXES, "xyz", strict=True)},
 )
 """CUDA C++ Programming Guide, "Memory Fence Functions": the sum that the last block to finish adds up."""
@@ -133,27 +134,36 @@ _WITHOUT_COPIES: Final = frozenset({"50", "52", "53", "60", "61", "62", "70", "7
 
 
 _WAIT_FOR_BLOCKS: Final = """\
-static __device__ __forceinline__ void wait_for_blocks(unsigned int *grid_state)
+static __device__ __forceinline__ void wait_for_blocks(unsigned int *grid_state, unsigned int arrivals)
 {
     __syncthreads();  // all threads of this block have come
     if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {
-        const unsigned int rounds = *(volatile unsigned int *)(grid_state + 1);  // it grows when all have come
-        __threadfence();
-        if (atomicAdd(grid_state, 1u) == gridDim.x - 1) {
-            *(volatile unsigned int *)grid_state = 0;
-            __threadfence();
-            atomicAdd(grid_state + 1, 1u);
-        } else {
-            while (*(volatile unsigned int *)(grid_state + 1) == rounds) {}
-        }
-        __threadfence();
-    }
+%s    }
     __syncthreads();  // all blocks have come
 }"""
+_BY_FENCES: Final = """\
+        __threadfence();
+        atomicAdd(grid_state, 1u);  // it grows from wait to wait, modulo 2**32
+        while ((int)(*(volatile unsigned int *)grid_state - arrivals) < 0) {}
+        __threadfence();
+"""
+_BY_RELEASE: Final = """\
+        unsigned int come;  // it grows from wait to wait, modulo 2**32
+        asm volatile("red.release.gpu.global.add.u32 [%0], 1;" :: "l"(grid_state) : "memory");
+        do
+            asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(come) : "l"(grid_state) : "memory");
+        while ((int)(come - arrivals) < 0);
+"""
+"""PTX ISA, "Memory Consistency Model": from sm_70 on, and without a fence of the whole GPU in front and behind."""
 
 
-def cuda_together(launch_bounds: str) -> Together:
-    """Return the entry for all launches of a program in one."""
+def _capability(arch: str) -> int:
+    return int("".join(c for c in arch if c.isdigit()) or 0)
+
+
+def cuda_together(launch_bounds: str, arch: str) -> Together:
+    """Return the entry for all launches of a program in one, for an architecture such as ``"sm_90a"``."""
+    wait = _WAIT_FOR_BLOCKS % (_BY_RELEASE if _capability(arch) >= _VOLTA else _BY_FENCES)
     return Together(
         function='extern "C" __global__ void',
         launch_bounds=launch_bounds,
@@ -163,14 +173,13 @@ def cuda_together(launch_bounds: str) -> Together:
         count="gridDim.x",
         table="const {type} *__restrict__ {name}",
         state="unsigned int *{name}",
-        barrier=(_WAIT_FOR_BLOCKS, "wait_for_blocks"),
+        barrier=(wait, "wait_for_blocks"),
     )
 
 
 def cuda_device(arch: str) -> tuple[Entry, ...]:
     """Return the device functions of an architecture, such as ``"sm_80"`` or ``"sm_90a"``."""
-    digits = "".join(c for c in arch if c.isdigit())
-    capability = int(digits or 0)
+    digits, capability = "".join(c for c in arch if c.isdigit()), _capability(arch)
     look_back = LookBack(
         take="atomicAdd({0}, 1)",
         fence="__threadfence();",

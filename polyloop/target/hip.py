@@ -23,6 +23,8 @@ _HELPER: Final = CUDA_LANGUAGE.syntax.helper
 _ALIGNED: Final = "__attribute__((aligned({bytes})))"
 _MOST_BLOCKS: Final = 2**22 - 1
 """Blocks and threads along an axis are less than 2^32 together: AMD HIP, ``hipModuleLaunchKernel``."""
+_SCRATCH: Final = {64: 131_056, 32: 262_136}
+"""Scratch memory of a lane [bytes], by lanes of a wave: LLVM, AMDGPU/GCNSubtarget.h, ``getMaxWaveScratchSize``."""
 _TYPES: Final = {name: text for name, text in CUDA_LANGUAGE.types.items() if not name.startswith("float8")}
 
 
@@ -99,7 +101,8 @@ def _language(arch: str, *, full_blocks: bool) -> Language:
     known = HIP_ARCHITECTURES[arch]
     limits = DeviceLimits(
         max_grid_dims=(_MOST_BLOCKS, 65535, 65535), shared_bytes=known.shared_bytes,
-        static_shared_bytes=known.shared_bytes, warp_size=known.wave, has_shuffles=True,
+        static_shared_bytes=known.shared_bytes, local_bytes=_SCRATCH[known.wave], warp_size=known.wave,
+        has_shuffles=True,
     )  # fmt: skip
     syntax = replace(HIP_LANGUAGE.syntax, header=f"// HIP C++ for {arch}: waves of {known.wave} lanes")
     loops = replace(HIP_LANGUAGE.loops, full_blocks=full_blocks)

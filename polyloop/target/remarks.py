@@ -10,6 +10,7 @@ from polyloop.codegen.language import Language
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import array_name
+from polyloop.kernel.tags import Vectorize
 from polyloop.kernel.tree import runs
 from polyloop.poly.axes import is_axis
 from polyloop.schedule.plan import Launch, Schedule, Statement
@@ -30,6 +31,8 @@ def remarks_of(schedule: Schedule, language: Language, program: GeneratedProgram
                 yield _of_one_block(launch, serial)
     elif not language.is_parallel and any(map(is_axis, (d for s in schedule.statements.values() for d in s.dims))):
         yield _of_one_thread(language.name)
+    if not language.has_axes and not language.loops.lanes:
+        yield from _of_one_lane(schedule, language.name)
     if language.has_axes and language.warp_size == 1:
         yield from _through_memory(schedule, language.find(SubGroups))
 
@@ -45,6 +48,16 @@ def _of_one_thread(language: str) -> Diagnostic:
     message = f"blocks and threads are loops of one thread: target '{language}' was made without threads"
     hint = "take pl.CTarget(openmp=True), by which threads share the blocks"
     return Diagnostic("serial-launch", message, (), (hint,))
+
+
+def _of_one_lane(schedule: Schedule, language: str) -> Iterator[Diagnostic]:
+    """Yield the remark that nothing tells the compiler which loops are lanes of vectors."""
+    lanes = sorted(iname for iname, tag in schedule.loops.tags.items() if isinstance(tag, Vectorize))
+    if lanes:
+        message = f"lanes of {', '.join(map(repr, lanes))} are loops, in which the compiler may find vectors or not"
+        reason = f"target '{language}' was made without directives"
+        hint = "take pl.CTarget(openmp=True), by which the vector unit executes them"
+        yield Diagnostic("not-vectorized", message, (reason,), (hint,))
 
 
 def _through_memory(schedule: Schedule, groups: SubGroups | None) -> Iterator[Diagnostic]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
+from polyloop.codegen.device.tensors import refuse_older
 from polyloop.codegen.generate import generate
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.edge.checks import OneOf
@@ -12,6 +13,7 @@ from polyloop.errors import warn
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.memo import known, memoised
 from polyloop.proof.obligation import public_call
+from polyloop.proof.read import of_what_was_read
 from polyloop.schedule.build import build_schedule
 from polyloop.target.base import Target, target_of
 from polyloop.target.cuda import CudaTarget
@@ -22,7 +24,8 @@ __all__ = ["generate_code"]
 @memoised
 def _generated(kernel: LoopKernel, target: Target, index_bits: int) -> GeneratedProgram:
     """Return the result of :func:`generate_code`; it warns once."""
-    with public_call("generate_code", kernel.name):
+    with public_call("generate_code", kernel.name), of_what_was_read("generate_code", kernel):
+        refuse_older(kernel, target.language)
         program = generate(build_schedule(kernel, target.limits), target.language, index_bits=index_bits)
         program = program if target.build == program.build else replace(program, build=target.build)
     warn("generate_code", kernel.name, program.notes, kernel.silenced_warnings)

@@ -11,6 +11,7 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tree import show_tree
 from polyloop.poly.budget import budget
 from polyloop.proof.obligation import public_call
+from polyloop.proof.read import of_what_was_read
 from polyloop.schedule.build import build_verified
 from polyloop.schedule.plan import Launch, program_tree
 from polyloop.schedule.trust import taken_on_trust
@@ -48,7 +49,8 @@ def verify(kernel: LoopKernel, *, target: Target | None = None, max_operations: 
     CodegenError
         The target cannot express the kernel.
     """
-    with operation_budget(budget() if max_operations is None else max_operations), public_call("verify", kernel.name):
+    limit = operation_budget(budget() if max_operations is None else max_operations)
+    with limit, public_call("verify", kernel.name), of_what_was_read("verify", kernel):
         chosen = target_of(kernel, target) or CudaTarget()
         verified = build_verified(kernel, chosen.limits)
         program = generate_code(kernel, chosen)

@@ -21,6 +21,7 @@ from polyloop.kernel.reads import with_reads
 from polyloop.kernel.trace import Change
 from polyloop.proof.obligation import findings, public_call, share_proofs
 from polyloop.proof.postponed import Chain, open_chain, step_of, waiting, waits
+from polyloop.proof.read import is_read, mark_read, of_what_was_read
 from polyloop.transform.declare import fields_of
 from polyloop.transform.history import changes_of, remember_step, with_history
 from polyloop.verification.bounds import bounds_violations
@@ -159,8 +160,11 @@ class Transform(ABC):
         TransformError
             With everything that :meth:`violations` or :meth:`consequences` found; ``out-of-time``.
         """
-        with public_call(self.name, kernel.name, TransformError):
-            return self.resolved(kernel).applied(kernel)
+        with public_call(self.name, kernel.name, TransformError), of_what_was_read(self.name, kernel, TransformError):
+            result = self.resolved(kernel).applied(kernel)
+        if is_read(kernel):
+            mark_read(result)
+        return result
 
     @final
     def applied(self, kernel: LoopKernel) -> LoopKernel:

@@ -171,6 +171,10 @@ class Recipe(Value, Shown):
                 self._recorded(place)
         return Recipe(self.steps, new)
 
+    def _loaded(self) -> None:
+        """Check the places of a recipe that was read, as those that it is given."""
+        Recipe(self.steps).with_parameters(**self.places)
+
     def _recorded(self, place: str) -> Any:  # noqa: ANN401 - JSON values
         """Return the value at *place*."""
         number, *path = place.split(".")

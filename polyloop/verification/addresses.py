@@ -197,20 +197,27 @@ def _why_torn(access: WideAccess, divisibility: Divisibility) -> str:
 
 def _distance(first: Sequence[Affine], other: Sequence[Affine], strides: Sequence[Expression]) -> int | None:
     """Return the distance between the elements of two lanes [elements], None if it is not constant."""
-    total = 0
+    total = Affine((), 0)
     for a, b, stride in zip(first, other, strides, strict=True):
         step = b.add(a, -1)
-        if step.terms or (step.const and not isinstance(stride, int)):
+        if isinstance(stride, int):
+            total = total.add(step, stride)
+        elif step.terms or step.const:
             return None
-        total += step.const * stride if isinstance(stride, int) else 0
-    return total
+    return None if total.terms else total.const
 
 
 def _multiples(forms: Sequence[Affine], access: WideAccess, divisibility: Divisibility) -> tuple[int, int]:
     """Return ``(m, r)``: the address of these subscripts is r modulo m, or equal to r if m is 0."""
     step, first = 0, 0
     parts: list[tuple[Expression, Expression]] = [(access.offset, 1)]
+    total, others = Affine((), 0), list[tuple[Affine, Expression]]()
     for form, stride in zip(forms, access.strides, strict=True):
+        if isinstance(stride, int):
+            total = total.add(form, stride)
+        else:
+            others.append((form, stride))
+    for form, stride in ((total, 1), *others):
         parts.append((form.const, stride))
         parts += ((to_expression(Affine(((var, coefficient),), 0)), stride) for var, coefficient in form.terms)
     for value, stride in parts:

@@ -6,7 +6,7 @@ the value that the original read sees: nothing uninitialised, no other element, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain, product
 
@@ -25,7 +25,7 @@ from polyloop.poly.sets import IN, map_from_forms
 from polyloop.program.ir import Access, Init, Update
 from polyloop.proof.obligation import Claim, Obligation, findings
 from polyloop.proof.postponed import waits
-from polyloop.proof.witness import element, instance, pair, point_set, witness
+from polyloop.proof.witness import element, instance, pair, point_set, sizes, witness
 from polyloop.verification.accumulators import outermost
 from polyloop.verification.buffers import buffer_obligations
 from polyloop.verification.correspondence import Comparison, comparison_of, copies, reference_flow
@@ -129,7 +129,7 @@ def _lost(reference: Placed, missing: isl.Set) -> Iterator[Diagnostic]:
         yield Diagnostic(
             "instance-lost",
             f"instances of '{reference.lowered.instruction.id}' would not be executed",
-            (f"one of them is {instance(reference, at)}{_where(reference, at)}",),
+            (f"one of them is {instance(reference, at)}{sizes(reference, at)}",),
             sites=(reference.lowered.instruction.site(),),
             witness=witness(WitnessKind.LOST, (reference, reference.lowered.writes[0], at), (reference, at)),
         )
@@ -142,12 +142,6 @@ def _is_once(statement: Placed, reference: Placed) -> bool:
         return False
     forms = [origin.forms[iname].substitute(statement.forms) for iname in reference.lowered.inames]
     return separates(forms, (x for x in statement.dims if x not in statement.repeated), statement.extent)
-
-
-def _where(statement: Placed, values: Mapping[str, int]) -> str:
-    """Return `` with n=3``: the parameters of an instance, empty where there are none."""
-    others = {name: value for name, value in values.items() if name not in statement.dims}
-    return f" with {', '.join(f'{name}={value}' for name, value in others.items())}" if others else ""
 
 
 def _is_of_parts(comparison: Comparison, array: str) -> bool:
@@ -256,7 +250,7 @@ def _uninitialised(statement: Placed, access: Access, initial: isl.Set) -> Diagn
     return Diagnostic(
         "copy-incomplete",
         f"'{access.array}' would be read where nothing has been stored",
-        (f"instance {instance(statement, at)} reads {element(statement, access, at)}",),
+        (f"instance {instance(statement, at)}{sizes(statement, at)} reads {element(statement, access, at)}",),
         ("sweep more inames, or let the copy run inside the loops that its elements depend on",),
         sites=(statement.lowered.instruction.site(),),
         witness=witness(WitnessKind.UNWRITTEN, (statement, access, at), (statement, at)),

@@ -75,6 +75,28 @@ def test_a_copy_is_one_line() -> None:
     assert "*(float4 *)&y[position] = *(const float4 *)&x[position];" in text
 
 
+def test_rows_that_begin_anywhere_are_copied_in_one_piece() -> None:
+    """Rows of 9 elements: vectors go across the ends of rows, and quotients cancel in their addresses."""
+    data = [pl.GlobalArg("x, y", F, shape="n, 9")]
+    knl = kernel("y[i, k] = x[i, k]", *data, domain="{[i, k]: 0 <= i < n and 0 <= k < 9}")
+    knl = pl.split_iname(pl.join_inames(knl, "i, k", "f"), "f", 4, inner_tag="vec")
+    text = cuda(pl.split_iname(knl, "f_outer", 8, outer_tag="g.0", inner_tag="l.0"))
+    assert "*(float4 *)&y[position] = *(const float4 *)&x[position];" in text
+    assert "/ 9" not in text
+    for n in (0, 1, 4, 7):
+        x = vectors(9 * n, 1)[0].reshape(n, 9)
+        check(knl, {"x": x}, {"y": x})
+
+
+def test_rows_with_a_gap_are_not_in_one_piece() -> None:
+    data = [pl.GlobalArg("x", F, shape="n, 9", strides=(10, 1)), pl.GlobalArg("y", F, shape="n, 9")]
+    knl = kernel("y[i, k] = x[i, k]", *data, domain="{[i, k]: 0 <= i < n and 0 <= k < 9}")
+    knl = pl.split_iname(pl.join_inames(knl, "i, k", "f"), "f", 4, inner_tag="vec")
+    text = cuda(pl.split_iname(knl, "f_outer", 8, outer_tag="g.0", inner_tag="l.0"))
+    assert "(const float4 *)&x" not in text
+    assert "(float4 *)&y" in text
+
+
 def test_in_a_sequential_loop_full_vectors_come_first(golden: Golden) -> None:
     knl = pl.split_iname(kernel("<> t = 2*x[i]\ny[i] = t*t + x[i]"), "i", 4, inner_tag="vec")
     golden("golden/wide_loop.cu", cuda(knl))

@@ -386,6 +386,55 @@ def transpose(**sizes: int) -> Case:
     return Case(kernel, {"x": "block, *", "y": "block, *"}, "i:mesh.0", {"n": 9, "m": 7, **sizes})
 
 
+def two_grids(**sizes: int) -> Case:
+    """A cycle of a multigrid method: coarse coordinates are on other ranks than the fine ones under them."""
+    kernel = pl.make_kernel(
+        ["{[i]: 1 <= i < n - 1}", "{[a]: 1 <= a < q - 1}", "{[it, b, d]: 0 <= it < 3 and 1 <= b, d < q - 1}",
+         "{[k]: 1 <= k < n - 1}"],
+        """
+        for i
+            r[i] = f[i] - 2*u[i] + u[i - 1] + u[i + 1]
+        end
+        for a
+            g[a] = 0.25*r[2*a - 1] + 0.5*r[2*a] + 0.25*r[2*a + 1]
+        end
+        for it
+            for b
+                h[b] = 0.5*(e[b - 1] + e[b + 1] + 4*g[b])
+            end
+            for d
+                e[d] = h[d]
+            end
+        end
+        for k
+            u[k] = u[k] + if(k % 2 == 0, e[k // 2], 0.5*(e[k // 2] + e[k // 2 + 1]))
+        end
+        """,
+        [pl.GlobalArg("u, f, r", D, shape="n"), pl.GlobalArg("g, h, e", D, shape="q"), ...], name="grids",
+        assumptions="q >= 3 and n = 2*q - 1", silenced_warnings="*")
+    over = ", ".join(f"{iname}:mesh.0" for iname in "iabdk")
+    return Case(kernel, dict.fromkeys("ufrghe", "block"), over, {"n": 17, "q": 9, **sizes})
+
+
+def sorting(**sizes: int) -> Case:
+    """Neighbours are compared and exchanged, even and odd ones in turn."""
+    kernel = pl.make_kernel(
+        "{[t, i, k]: 0 <= t < n and 0 <= i, k < n}",
+        """
+        for t
+            for i
+                b[i] = if((i + t) % 2 == 0, if(i + 1 < n, min(a[i], a[i + 1]), a[i]),
+                          if(i >= 1, max(a[i - 1], a[i]), a[i]))
+            end
+            for k
+                a[k] = b[k]
+            end
+        end
+        """,
+        [pl.GlobalArg("a, b", D, shape="n"), ...], name="sorting", assumptions="n >= 1", silenced_warnings="*")
+    return Case(kernel, dict.fromkeys("ab", "block"), "i:mesh.0, k:mesh.0", {"n": 11, **sizes})
+
+
 def odd(**sizes: int) -> Case:
     """Every other element: blocks begin and end between the coordinates that are computed."""
     kernel = pl.make_kernel(

@@ -77,3 +77,55 @@ def test_on_ranks(call: Callable[..., object], code: str) -> None:
     with pytest.raises(pl.PolyloopError) as err:
         pl.run_ranks(2, program, timeout=20)
     assert err.value.codes == (code,)
+
+
+@pytest.mark.parametrize(("changed", "word"), [
+    ({"c": 0.2}, "scalar"), ({"c": np.float64(0.1)}, None), ({"steps": 2}, "size"), ({"overlap": False}, "kernel"),
+    ({"deep": {"t": 2}}, "kernel"),
+])
+def test_ranks_compare_what_they_call(changed: dict[str, Any], word: str | None) -> None:
+    def program(engine: pl.Engine) -> None:
+        own = changed if engine.rank else {}
+        options = {name: value for name, value in own.items() if name in ("overlap", "deep")}
+        run = CASE.divided((2,), **options).compile(engine, pl.CTarget())
+        sizes = {**SIZES, **{name: value for name, value in own.items() if name in SIZES}}
+        arrays = {name: run.empty(name, **sizes) for name in "uv"}
+        run(**arrays, **sizes, c=own.get("c", 0.1))
+        run(c=float(engine.rank), **dict(reversed(sizes.items())), **arrays)  # later calls are a rank's own affair
+
+    if word is None:
+        pl.run_ranks(2, program, timeout=20)
+        return
+    with pytest.raises(pl.ArgumentError, match=f"have another {word}") as err:
+        pl.run_ranks(2, program, timeout=20)
+    assert err.value.codes == ("ranks-disagree",)
+
+
+class Datatype:
+    """A type of mpi4py's messages, by what is asked of it."""
+
+    def __init__(self, typestr: str) -> None:
+        self.typestr = typestr
+
+
+@pytest.mark.parametrize(("spelled", "fits"), [
+    (memoryview, True), (lambda u: [u, Datatype("f8")], True), (lambda u: (u, u.size, Datatype("f8")), True),
+    (lambda u: memoryview(u).cast("B"), True), (lambda u: [memoryview(u).cast("B"), Datatype("f8")], True),
+    (lambda u: [u, Datatype("f4")], False), (lambda u: memoryview(u).cast("B")[8:], False), (lambda u: [u], False),
+])
+def test_memory_and_messages_of_mpi_are_parts(spelled: Callable[[Any], Any], fits: bool) -> None:
+    expected = CASE.expected()["u"]
+
+    def program(engine: pl.Engine) -> None:
+        run = HALF.compile(engine, pl.CTarget())
+        parts = {name: run.scatter(name, value, **CASE.sizes) for name, value in CASE.inputs().items()}
+        given = {**parts, "u": spelled(parts["u"])}
+        assert run(**given, **CASE.sizes, **CASE.scalars)["u"] is given["u"]
+        np.testing.assert_array_equal(run.gather("u", parts["u"], **CASE.sizes), expected)
+
+    if fits:
+        pl.run_ranks(2, program, timeout=20)
+        return
+    with pytest.raises(pl.ArgumentError) as err:
+        pl.run_ranks(2, program, timeout=20)
+    assert err.value.codes == ("wrong-part",)

@@ -119,7 +119,9 @@ def check(seed: int) -> str:
         return f"kernel: {error.codes[0]}"
     blocks = dict.fromkeys(drawn.arrays, drawn.spelled())
     try:
-        divided = pl.distribute(kernel, blocks, drawn.over(), drawn.mesh, overlap=bool(seed % 3))
+        divided = pl.distribute(
+            kernel, blocks, drawn.over(), drawn.mesh, overlap=bool(seed % 3),
+            packed=drawn.arrays[:1] if seed % 4 > 1 else (), unpacked=drawn.arrays[:1] if seed % 2 else ())
     except pl.KernelError as error:
         return error.codes[0]
     n = int(drawn.rng.integers(4, 10))

@@ -19,7 +19,8 @@ import polyloop as pl
 ROOT = Path(__file__).parents[2]
 WORKER = [sys.executable, "-m", "tests.distributed.worker"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
-               "OMP_NUM_THREADS": "1"}
+               "OMP_NUM_THREADS": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+               "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
 MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
 
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
@@ -96,6 +97,17 @@ def test_all_programs_run_on_gpus_through_nccl(size: int, tmp_path: Path) -> Non
     assert gloo("all", size, tmp_path, "nccl") == ["equal"] * size
 
 
+@needs_torch
+@pytest.mark.gpu
+def test_a_gpu_whose_rank_ends_is_an_error_of_its_neighbour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch: Any = import_module("torch")
+    if torch.cuda.device_count() < 2:
+        pytest.skip(f"{torch.cuda.device_count()} GPUs are here")
+    monkeypatch.setitem(ENVIRONMENT, "TORCH_NCCL_BLOCKING_WAIT", "1")
+    first, _ = gloo("lost", 2, tmp_path, "nccl")
+    assert first == "rank-lost"
+
+
 @needs_mpi
 @pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(3, marks=pytest.mark.slow),
                                   pytest.param(4, marks=pytest.mark.slow)])
@@ -106,6 +118,18 @@ def test_all_programs_run_on_ranks_of_mpi(size: int) -> None:
 @needs_mpi
 def test_other_sizes_are_found_through_mpi() -> None:
     assert sorted(mpi("disagree", 2)) == ["done", "done", "ranks-disagree", "ranks-disagree"]
+
+
+@needs_mpi
+@pytest.mark.slow
+def test_an_error_of_a_rank_ends_all_ranks_of_mpi() -> None:
+    """Without an end by force, MPI would wait at the end of each process for what the others still await."""
+    assert MPIEXEC is not None
+    done = subprocess.run([MPIEXEC, "-n", "3", *WORKER, "mpi", "fail"], cwd=ROOT, env=ENVIRONMENT,
+                          capture_output=True, text=True, errors="replace", check=False, timeout=120)
+    assert done.returncode != 0
+    assert "ValueError: of this rank" in done.stderr
+    assert "rank-lost" in done.stderr
 
 
 @pytest.mark.parametrize(("make", "library"), [(pl.TorchEngine, "torch"), (pl.MpiEngine, "mpi4py.MPI")])

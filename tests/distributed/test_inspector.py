@@ -55,6 +55,30 @@ def test_an_inspector_runs_anew_in_each_call() -> None:
             np.testing.assert_array_equal(result, whole["x"])
 
 
+def test_an_inspector_runs_in_the_first_call_alone_where_that_is_asked_for() -> None:
+    """The second call sends no lists, with other values and on ranks whose own arrays have other lengths."""
+    case, ranks = programs.sparse_gradients(), 3
+    divided = case.divided((ranks,))
+
+    def program(engine: pl.Engine) -> tuple[dict[str, Any], dict[str, Any], list[int]]:
+        run = divided.compile(engine, pl.CTarget(), once=True)
+        sent = []
+        results = []
+        for _ in range(2):
+            before = run.sent
+            results.append(case.on_rank(run))
+            sent.append(run.sent - before)
+        return results[0], results[1], sent
+
+    found = pl.run_ranks(ranks, program, timeout=60)
+    for first, second, sent in found:
+        for name, value in first.items():
+            np.testing.assert_array_equal(second[name], value)
+        assert sent[1] < sent[0]
+    totals = [sum(sent[call] for _, _, sent in found) for call in range(2)]
+    assert totals[0] == totals[1] + totals[1]//case.sizes["most"]  # lists have as many numbers as one iteration sends
+
+
 @pytest.mark.parametrize("text", [
     "y[i] = if(val[i, 0] > 0.5, x[col[i, 0]], 0.0)",             # the subscript is good in one case alone
     "col[i, 0] = (col[i, 0] + 1) % n\ny[i] = x[col[i, 0]]",      # and written here

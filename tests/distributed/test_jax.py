@@ -29,7 +29,7 @@ def lines(*arguments: str) -> list[str]:
 
 
 def test_programs_are_made_of_the_collectives_of_jax() -> None:
-    assert lines() == ["heat ppermute 24", "columns reduce_scatter 8", "cells ppermute psum 5", *REFUSED]
+    assert lines() == ["heat ppermute 16", "columns reduce_scatter 8", "cells ppermute psum 5", *REFUSED]
 
 
 @pytest.mark.slow

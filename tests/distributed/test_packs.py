@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 import polyloop as pl
 from benchmarks.ranks import on_gpu
 from polyloop.distributed.execute import Execution
-from polyloop.distributed.filled import ready
+from polyloop.distributed.filled import Arrivals, ready
 from polyloop.runtime.nvrtc import compile_cuda
 from tests.distributed import programs
 from tests.distributed.programs import Case, compare
@@ -82,7 +84,105 @@ def test_a_packing_kernel_is_transformed_for_a_gpu() -> None:
     assert compile_cuda(text, "sm_90").cubin
 
 
+# {{{ unpacking
+
+
+@pytest.fixture
+def unpacked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Number of messages that kernels have unpacked, and of those that came to a kernel and that it did not."""
+    count = [0, 0]
+
+    def counting(place: int, old: Callable[[Arrivals], None]) -> Callable[[Arrivals], None]:
+        def counted(self: Arrivals) -> None:
+            count[place] += len(self.entries)
+            old(self)
+
+        return counted
+
+    monkeypatch.setattr(Arrivals, "clear", counting(0, Arrivals.clear))
+    monkeypatch.setattr(Arrivals, "unpack", counting(1, Arrivals.unpack))
+    return count
+
+
+@pytest.mark.parametrize(("case", "mesh", "array", "expected"), [
+    (programs.heat(), (2, 2), "u", 24),
+    (programs.heat_1d_mesh(n=5), (4,), "u", 9),    # one block is empty, and one computes nothing
+    (programs.history(n=7), (4,), "u", 0),         # halos are wider than blocks: several ranks send parts of one
+    (programs.history(n=16), (2,), "u", 0),        # elements of a row lie behind each other: nothing to unpack
+    (programs.heat(), (1, 3), "u", 12),
+], ids=str)
+def test_messages_are_unpacked_by_the_kernel_that_reads_them(
+    case: Case, mesh: tuple[int, ...], array: str, expected: int, unpacked: list[int]
+) -> None:
+    sent = compare(case, mesh)
+    assert unpacked == [0, 0]
+    for options in ({}, {"overlap": False}, {"packed": array}):
+        unpacked[:] = 0, 0
+        assert compare(case, mesh, unpacked=array, **options) == sent
+        assert unpacked == [expected, 0]
+
+
+def near(width: int) -> Case:
+    """Rows of a plane whose neighbours are some columns away: columns are divided, so that messages are packed."""
+    kernel = pl.make_kernel(
+        f"{{[i, j]: {width} <= i < n - {width} and 0 <= j < m}}", f"v[j, i] = u[j, i - {width}] + u[j, i + {width}]",
+        [pl.GlobalArg("u, v", np.float64, shape="m, n"), ...], name="near", assumptions=f"n > {2*width} and m >= 1")
+    return Case(kernel, {"u": "*, block", "v": "*, block"}, "i:mesh.0", {"n": 15, "m": 3})
+
+
+def fused(knl: pl.LoopKernel, side: str) -> pl.LoopKernel:
+    """Return a kernel that unpacks a column in an iteration of the loop that reads it."""
+    knl = pl.prioritize_loops(knl, f"u_from_{side}_x1, u_from_{side}_x0")
+    return pl.fuse_loops(pl.prioritize_loops(knl, "i, j"), f"u_from_{side}_x1, i", new_iname="i")
+
+
+def test_what_is_unpacked_is_fused_with_its_reads_where_it_still_comes_before_them(unpacked: list[int]) -> None:
+    """One column comes in the first iteration; of two, the second would come behind a read of a short block."""
+    case = near(1)
+    divided = case.divided((3,), unpacked="u")
+    for side in ("high0", "low0"):
+        divided = divided.transformed("near_0", partial(fused, side=side))
+    text = pl.generate_code(divided.kernels["near_0"], target=pl.CTarget()).device_code
+    assert text.count("for (int i") == 1
+    assert "for (int u_from_low0_x1" not in text
+    expected = case.expected()
+
+    def program(engine: pl.Engine) -> Any:
+        return case.on_rank(divided.compile(engine, pl.CTarget()))
+
+    for found in pl.run_ranks(3, program):
+        np.testing.assert_array_equal(found["v"], expected["v"])
+    assert unpacked == [4, 0]
+    with pytest.raises(pl.TransformError) as err:
+        fused(near(2).divided((3,), unpacked="u").kernels["near_0"], "high0")
+    assert err.value.codes == ("illegal-order",)
+    assert "(u_from_high0_x0=0, u_from_high0_x1=1) writes u[0, 2]; instance (i=0, j=0) reads it" in str(err.value)
+
+
+@pytest.mark.nvrtc
+def test_a_kernel_that_unpacks_is_two_launches_on_a_gpu() -> None:
+    """The elements come before all reads of other blocks: the schedule divides the kernel there, and says why."""
+    def scheduled(knl: pl.LoopKernel) -> pl.LoopKernel:
+        for name in ("u_from_low0", "u_from_high0"):
+            knl = pl.split_iname(knl, f"{name}_x2", 128, outer_tag="g.0", inner_tag="l.0")
+            knl = pl.tag_inames(knl, {f"{name}_x1": "g.1"})
+        return on_gpu(knl)
+
+    divided = programs.heat_1d_mesh().divided((2,), unpacked="u").transformed("heat_0", scheduled)
+    text = pl.generate_code(divided.kernels["heat_0"], target=pl.CudaTarget()).device_code
+    first, second = text.split("__global__")[1:]
+    assert first.count("// unpack_u_from") == 2
+    assert "v[" not in first
+    assert "v[" in second
+    assert compile_cuda(text, "sm_90").cubin
+
+
+# }}}
+
+
 @pytest.mark.parametrize(("options", "message"), [
+    ({"unpacked": "w"}, "'w' is no argument in blocks, and nothing of it is unpacked"),
+    ({"unpacked": "u", "deep": {"t": 2}}, "unpack nothing"),
     ({"packed": "w"}, "'w' is no argument in blocks"),
     ({"packed": "u", "deep": {"t": 2}}, "pack nothing"),
 ])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import polyloop as pl
 from polyloop.distributed.completeness import incompleteness
-from polyloop.distributed.plan import Exchange, Node, Plan, Repeat, Run
+from polyloop.distributed.plan import Exchange, Node, Plan, Repeat, Run, Send
 from polyloop.distributed.regions import boxes_of
 from tests.distributed import programs
 from tests.distributed.programs import compare
@@ -183,6 +183,75 @@ def with_ahead(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
         replace(node, is_ahead=True) if isinstance(node, Exchange)
         else replace(node, body=with_ahead(node.body)) if isinstance(node, Repeat) else node
         for node in nodes)
+
+
+def smoothed(**sizes: int) -> programs.Case:
+    """Two arrays that are changed in turn: the elements of one can go while the other one is computed."""
+    kernel = pl.make_kernel(
+        "{[i]: 1 <= i < n - 1}",
+        """
+        for i
+            u[i] = 2*u[i] {id=first}
+        end
+        for i
+            w[i] = w[i] + 1 {id=between}
+        end
+        for i
+            v[i] = u[i - 1] + u[i + 1] + w[i] {id=last}
+        end
+        """, [pl.GlobalArg("u, v, w", D, shape="n"), ...], name="smoothed", assumptions="n >= 3")
+    return programs.Case(kernel, dict.fromkeys("uvw", "block"), "i:mesh.0", {"n": 11, **sizes})
+
+
+def shown(nodes: tuple[Node, ...]) -> list[str]:
+    """Return the order of the statements of a plan."""
+    found = []
+    for node in nodes:
+        match node:
+            case Send():
+                found.append(f"send {node.exchange.field.array}")
+            case Exchange():
+                found.append(f"receive {node.field.array}")
+            case Run():
+                found += [*(f"receive {entry.field.array} beside" for entry in node.during),
+                          " and ".join(node.phase.instructions)]
+            case Repeat():
+                found += [f"for {node.iname}", *shown(node.body)]
+    return found
+
+
+def test_elements_are_sent_as_soon_as_nothing_writes_them() -> None:
+    """Sending stands in front of what touches neither array, behind what writes it; a panel in front of its loop."""
+    apart = smoothed()
+    for case, mesh, expected in (
+        (apart, (3,), ["first and between", "receive u beside", "last"]),
+        (programs.product(), (2, 2), ["send a", "send b", "insn", "for panel", "receive a", "receive b", "insn_1"]),
+    ):
+        plan = case.divided(mesh).plan(**case.sizes)
+        assert shown(plan.nodes) == expected
+        assert compare(case, mesh) == compare(case, mesh, overlap=False)
+
+
+def test_the_proof_has_the_times_of_sending_and_of_receiving() -> None:
+    """A send in front of a write, and one without its receive, leave reads without their elements."""
+    case = programs.product()
+    plan = case.divided((2, 2)).plan(**case.sizes)
+    assert incompleteness(plan) == ()
+    sends = [node for node in plan.nodes if isinstance(node, Send)]
+    for send in sends:
+        rest = tuple(node for node in plan.nodes if node is not send)
+        assert incompleteness(Plan(plan.regions, plan.locals, rest))
+        received_before = (send, *without(plan.nodes, send.exchange.number))
+        assert incompleteness(Plan(plan.regions, plan.locals, received_before))
+    case = smoothed()
+    plan = case.divided((3,), overlap=False).plan(**case.sizes)
+    exchange, = plan.exchanges
+    marked = replace(exchange, is_sent=True)
+    nodes = tuple(marked if node is exchange else node for node in plan.nodes)
+    place = nodes.index(marked)
+    assert incompleteness(Plan(plan.regions, plan.locals, (*nodes[:place], Send(exchange), *nodes[place:]))) == ()
+    found, = incompleteness(Plan(plan.regions, plan.locals, (Send(exchange), *nodes)))
+    assert found.code == "incomplete-exchange"
 
 
 def test_boxes_are_disjoint_and_cover() -> None:
@@ -410,7 +479,7 @@ def test_the_time_model_adds_what_is_not_hidden() -> None:
     found = divided.explain(None, link, "H100", n=1 << 20, steps=3)
     assert found.bytes == 3 * 6 * 8
     assert found.seconds == found.hidden == 3 * (2*1.0 + 16/16)  # two neighbours in the middle, 8 bytes of each
-    sizes = {"n": 1 << 20, "steps": 3, "t": 0, "lo0": 1 << 18, "n0": 1 << 18, "at0": 0, "u_n0": (1 << 18) + 2,
+    sizes = {"n": 1 << 20, "steps": 3, "lo0": 1 << 18, "n0": 1 << 18, "at0": 0, "u_n0": (1 << 18) + 2,
              "v_n0": 1 << 18}
     one, two = (pl.explain(knl, sizes, "H100").seconds for knl in divided.kernels.values())
     assert found.computing == pytest.approx(3 * (one + two))
@@ -418,6 +487,14 @@ def test_the_time_model_adds_what_is_not_hidden() -> None:
     assert "computation: " in str(found)
     quick = divided.explain(None, pl.Link(1e-9, 1e15), "H100", n=1 << 20, steps=3)
     assert quick.total == quick.computing
+
+
+def test_a_kernel_has_no_parameter_for_a_loop_around_that_changes_nothing_in_it() -> None:
+    """Its calls in all iterations have the same arguments, and are checked once."""
+    same, other = programs.heat(), programs.history()
+    kernels = same.divided((2, 2)).kernels.values()
+    assert all("t" not in {entry.name for entry in knl.arguments} for knl in kernels)
+    assert all("t" in {entry.name for entry in knl.arguments} for knl in other.divided((2,)).kernels.values())
 
 
 def test_messages_arrive_in_the_order_in_which_exchanges_began() -> None:

@@ -26,6 +26,18 @@ def test_a_program_with_messages_is_the_same_in_every_bit(case: Case, mesh: tupl
     compare(case, mesh)
 
 
+@pytest.mark.parametrize(("case", "mesh"), [
+    (programs.two_grids(), (3,)), (programs.two_grids(n=5, q=3), (4,)), (programs.sorting(), (4,)),
+    *(pytest.param(case, mesh, marks=pytest.mark.slow) for case, mesh in (
+        (programs.two_grids(), (2,)), (programs.two_grids(n=41, q=21), (4,)), (programs.sorting(n=1), (3,)),
+        (programs.sorting(n=3), (4,)), (programs.sorting(), (2,)))),
+], ids=str)
+def test_methods_that_go_from_rank_to_rank_are_the_same_in_every_bit(case: Case, mesh: tuple[int, ...]) -> None:
+    links = case.divided(mesh).explain(mesh, **case.sizes).links
+    assert compare(case, mesh) == [sum(size for (source, _), size in links.items() if source == rank)
+                                   for rank in range(prod(mesh))]
+
+
 @pytest.mark.parametrize("mesh", PLANE)
 def test_a_product_is_the_same_on_every_mesh(mesh: tuple[int, ...]) -> None:
     compare(programs.product(), mesh)

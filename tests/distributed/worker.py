@@ -24,13 +24,13 @@ SHAPES = {1: (1, 1), 2: (2, 1), 3: (1, 3), 4: (2, 2)}
 
 def engine_of(kind: str, arguments: list[str]) -> pl.Engine:
     if kind == "mpi":
-        return pl.MpiEngine(timeout=20)
+        return pl.MpiEngine(timeout=4 if sys.argv[2] == "fail" else 20)
     store, rank, size = arguments
     dist: Any = import_module("torch.distributed")
     if kind == "nccl":
         import_module("torch").cuda.set_device(int(rank))
     dist.init_process_group(kind, init_method=f"file://{store}", rank=int(rank), world_size=int(size),
-                            timeout=timedelta(seconds=20 if "lost" not in store else 5))
+                            timeout=timedelta(seconds=5 if "lost" in store and kind == "gloo" else 20))
     return pl.TorchEngine()
 
 
@@ -110,12 +110,19 @@ def dtensors(engine: pl.Engine) -> None:
                      "mesh": "mesh-mismatch"}
 
 
+def called(engine: pl.Engine) -> tuple[Case, pl.RankProgram, dict[str, Any]]:
+    """Call a program once, and return it with its parts."""
+    case, on_gpu = programs.heat_1d_mesh(), sys.argv[1] == "nccl"
+    run = case.divided((engine.size,)).compile(engine, pl.CudaTarget() if on_gpu else pl.CTarget())
+    parts = {name: run.scatter(name, _tensor_on_gpu(value) if on_gpu else value, **case.sizes)
+             for name, value in case.inputs().items()}
+    run(**parts, **case.sizes, **case.scalars)
+    return case, run, parts
+
+
 def lose(engine: pl.Engine) -> None:
     """End the last rank between two calls."""
-    case = programs.heat_1d_mesh()
-    run = case.divided((engine.size,)).compile(engine, pl.CTarget())
-    parts = {name: run.scatter(name, value, **case.sizes) for name, value in case.inputs().items()}
-    run(**parts, **case.sizes, **case.scalars)
+    case, run, parts = called(engine)
     if engine.rank == engine.size - 1:
         sys.stdout.flush()
         os._exit(0)
@@ -125,6 +132,14 @@ def lose(engine: pl.Engine) -> None:
         print(*error.codes)
         sys.stdout.flush()
         os._exit(0)
+
+
+def fail(engine: pl.Engine) -> None:
+    """Raise an error on the last rank between two calls, and what follows from it on the others."""
+    case, run, parts = called(engine)
+    if engine.rank == engine.size - 1:
+        raise ValueError("of this rank")
+    run(**parts, **case.sizes, **case.scalars)
 
 
 def disagree(engine: pl.Engine) -> None:
@@ -147,7 +162,7 @@ def main() -> None:
             check(make(), (engine.size,), engine)
         print("equal")
     else:
-        {"tensors": tensors, "lost": lose, "disagree": disagree}[what](engine)
+        {"tensors": tensors, "lost": lose, "fail": fail, "disagree": disagree}[what](engine)
         print("done")
 
 

@@ -374,7 +374,7 @@ def test_what_python_would_not_find_is_refused() -> None:
                 last[0] = a[t]
 
     assert error.value.codes == ("read-before-write",)
-    assert "(t=0) reads last[0]" in str(error.value)
+    assert "(t=0) with n=1 reads last[0]" in str(error.value)
 
 
 def test_written_loops_stay_as_they_are_nested() -> None:

@@ -279,3 +279,24 @@ def test_the_length_of_an_array_is_the_extent_of_its_first_axis() -> None:
     a = np.arange(24).reshape(8, 3)
     for call in (pl.compile(knl, target=pl.CTarget()), lambda **values: pl.interpret(knl, **values)):
         np.testing.assert_array_equal(call(a=a).out, 21 + np.arange(4) + 8)
+
+
+def test_a_loop_with_break_ends_where_its_flag_is_false() -> None:
+    """The test that ends it comes before what else an iteration does."""
+
+    def escape(x: pl.Array[np.float32, "n"], y: pl.Array[np.int32, "n"], n: int):
+        for i in range(n):
+            z = x[i]
+            count = 0
+            for k in range(20):
+                if z > 4:
+                    break
+                z = z * z
+                count = k + 1
+            y[i] = count
+
+    source = code(escape)
+    assert "for (int k = 0; k < 20 && k_goes_on; ++k) {" in source
+    assert "if (z > 4.0f)" in source
+    x = np.array([1, 5, 1.5, 1.01, 4], np.float32)
+    np.testing.assert_array_equal(pl.compile(made(escape), target=pl.CTarget())(x=x).y, [20, 0, 2, 8, 1])

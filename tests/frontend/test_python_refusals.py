@@ -269,3 +269,13 @@ def test_a_counter_behind_continue_does_not_always_run() -> None:
     code, lines = refusal("k = 0\nwhile k < n:\n    if a[k] > 1:\n        continue\n    k += 1")
     assert code == "unsupported-loop"
     assert "in front of any 'continue'" in lines[-1]
+
+
+def test_arrays_of_numpy_are_declared_in_a_kernel() -> None:
+    _, lines = refusal("t = np.zeros(16)\na[0] = t[0]")
+    assert "t: pl.Array[np.float32, 16]" in lines[-1]
+
+
+def test_a_complex_number_of_two_parts_is_a_sum() -> None:
+    _, lines = refusal("a[0] = abs(complex(m, 1))")
+    assert lines[-1].endswith("write x + 1j*y")

@@ -22,6 +22,21 @@ def required(name: str) -> Any:
     return pytest.importorskip(name)
 
 
+def numba_module(name: str) -> Any:
+    """Return a module of Numba; skip the test where Numba is not installed, or refuses the NumPy that is.
+
+    A release of Numba that is older than NumPy 2.5 asks NumPy for functions that are gone, some of them only when it
+    compiles: NumPy has those again that were other names.
+    """
+    for old, new in (("row_stack", "vstack"), ("in1d", "isin"), ("trapz", "trapezoid")):
+        if not hasattr(np, old):
+            setattr(np, old, getattr(np, new))
+    try:
+        return importlib.import_module(name)
+    except (ImportError, AttributeError) as error:
+        pytest.skip(f"Numba cannot be imported with NumPy {np.__version__}: {error}")
+
+
 def matvec(dtype: type = F) -> pl.LoopKernel:
     """Return ``y = s*a@x``."""
     return pl.make_kernel(

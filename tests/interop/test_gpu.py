@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import os
 import subprocess
 import sys
@@ -13,7 +15,8 @@ import numpy as np
 import pytest
 
 import polyloop as pl
-from tests.interop.libraries import F, added, matvec, matvec_backward, refused
+from polyloop.runtime.gpu import on_device
+from tests.interop.libraries import F, added, matvec, matvec_backward, numba_module, refused
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.gpu
@@ -345,7 +348,7 @@ def test_conjugate_gradients_on_a_gpu(torch: Any) -> None:
 
 
 def test_arrays_of_numba() -> None:
-    cuda = library("numba.cuda")
+    cuda = numba_module("numba.cuda")
     run, x = pl.compile(scaled(), target=pl.CudaTarget()), cuda.to_device(np.arange(1000, dtype=F))
     z = cuda.to_device(np.zeros(1000, F))
     assert run(x=x, z=z, s=2).z is z
@@ -353,6 +356,48 @@ def test_arrays_of_numba() -> None:
     assert np.array_equal(z.copy_to_host(), 2 * np.arange(1000, dtype=F))
     made = cuda.as_cuda_array(run(x=x, s=3).z)  # which Numba reads where it lies
     assert np.array_equal(made.copy_to_host(), 3 * np.arange(1000, dtype=F))
+    assert pl.as_dlpack(z).__dlpack_device__() == (2, 0)  # Numba's arrays have no DLPack
+
+
+@pytest.mark.parametrize("name", ["torch", "cupy", "jax"])
+def test_results_are_read_by_dlpack_where_they_lie(name: str) -> None:
+    """A result beside arrays of PyCUDA, or ours, is read by another library without a copy, and kept alive by it."""
+    reader = library(name)
+    if name == "jax":
+        on_the_gpu(reader)
+    read = (importlib.import_module("jax.dlpack") if name == "jax" else reader).from_dlpack
+    where: dict[str, Any] = {"torch": lambda x: x.data_ptr(), "cupy": lambda x: x.data.ptr,
+                             "jax": lambda x: x.unsafe_buffer_pointer()}
+    back: dict[str, Any] = {"torch": lambda x: x.cpu().numpy(), "cupy": lambda x: x.get(), "jax": np.asarray}
+    run, host = pl.compile(scaled(), target=pl.CudaTarget()), np.arange(1000, dtype=F)
+    with on_device("scaled", {"x": host}) as (arrays, _):
+        z = run(x=arrays["x"], s=3).z
+    given = [pl.as_dlpack(z), *([z] if hasattr(z, "__dlpack__") else [])]
+    pointer = int(z.gpudata)
+    found: Any = None
+    for lent in given:
+        found = read(lent)
+        assert where[name](found) == pointer
+        np.testing.assert_array_equal(back[name](found), 3 * host)
+    if name == "torch":
+        found.add_(1)  # of the same memory
+        side = reader.cuda.Stream()
+        with reader.cuda.stream(side):
+            again = reader.from_dlpack(pl.as_dlpack(z)) * 2
+        side.synchronize()
+        np.testing.assert_array_equal(again.cpu().numpy(), 2 * (3 * host + 1))
+        np.testing.assert_array_equal(z.get(), 3 * host + 1)
+        copied = reader.from_dlpack(pl.as_dlpack(z), copy=True) if _takes_copy(reader) else None
+        assert copied is None or copied.data_ptr() != pointer
+    del z, given, lent
+    for _ in range(3):
+        other = pl.compile(scaled(), target=pl.CudaTarget())(x=host, s=9).z
+        assert other[1] == 9
+    assert back[name](found)[2] in (6, 7), "the memory is still the reader's"
+
+
+def _takes_copy(torch: Any) -> bool:
+    return "copy" in inspect.signature(torch.from_dlpack).parameters
 
 
 def test_arrays_that_describe_or_lend_themselves() -> None:

@@ -260,3 +260,10 @@ def test_a_condition_on_what_is_swapped_is_evaluated_first() -> None:
 
 
 # }}}
+
+
+def test_patterns_have_sets_of_letters() -> None:
+    text = "y[i] = 1 {id=set1}\nz[i] = 2 {id=set2}\nw[i] = 3 {id=set3}\nv[i] = y[i] + z[i] {id=add, dep=set[12]}"
+    knl = pl.make_kernel("{[i]: 0 <= i < 4}", text)
+    assert knl.instructions[-1].depends_on == {"set1", "set2"}
+    assert [insn.id for insn in pl.find_instructions(knl, "id:set[!2] or a[b-e]d")] == ["set1", "set3", "add"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pymbolic.primitives as p
 import pytest
 
 import polyloop as pl
@@ -74,3 +75,37 @@ def test_a_type_that_is_called() -> None:
     with pytest.raises(pl.KernelError) as refused:
         pl.make_kernel("{[i]: 0 <= i < n}", "a[i] = float32(b[i])", [pl.GlobalArg("a, b", F, shape="n"), ...])
     assert "Hint: convert with cast(float32, ...)" in str(refused.value)
+
+
+def test_expressions_of_other_programs() -> None:
+    data = [pl.GlobalArg("x", F), pl.GlobalArg("y", np.float64), ...]
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", [pl.Assignment("y[i]", p.Product((p.Variable("x")[p.Variable("i")], 2))),
+                                               pl.Assignment("z[i]", p.NaN(np.float32))], data)  # fmt: skip
+    result = pl.interpret(knl, x=np.ones(3, F))
+    assert result["y"].tolist() == [2, 2, 2]
+    assert result["z"].dtype == F
+    assert np.isnan(result["z"]).all()
+    with pytest.raises(pl.KernelError, match="a node of class Slice is not an expression"):
+        pl.make_kernel("{[i]: 0 <= i < n}", [pl.Assignment("y[i]", p.Sum((1, p.Slice((None,)))))], data)
+
+
+def test_conditions_of_c_text_may_be_expressions_and_a_name_be_bound_twice() -> None:
+    condition = p.Comparison(p.Variable("i"), ">", 1)
+    text = pl.CInstruction(("i", "i"), "x[i] = 7;", assignees="x[i]", predicates={condition}, within_inames=["i"])
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", [text], [pl.GlobalArg("x", F, shape="n"), ...])
+    x = np.zeros(4, F)
+    pl.compile(knl, target=pl.CTarget())(x=x)
+    assert x.tolist() == [0, 0, 7, 7]
+
+
+def test_a_function_of_whole_arrays_and_one_that_sweeps_over_one_value() -> None:
+    add = pl.make_function("{[i, j]: 0 <= i, j < 3}", "c[i, j] = a[i, j] + 2*b[i, j]", name="add")
+    x = np.arange(9, dtype=F).reshape(3, 3)
+    data: list[Any] = [pl.GlobalArg("x, y, z", F, shape=(3, 3))]
+    knl = pl.make_kernel("{:}", "z[:, :] = add(x, y)", data, functions=[add])
+    np.testing.assert_array_equal(pl.interpret(knl, x=x, y=x)["z"], 3 * x)
+    twice = pl.make_function("{[k]: 0 <= k < 1}", "v[k] = 2*u[k]", name="twice")
+    data = [pl.GlobalArg("x, z", F, shape=9), ...]
+    knl = pl.make_kernel("{[i, k]: 0 <= i < 9 and k = 0}", "[k]: z[i + k] = twice([k]: x[i + k])", data,
+                         functions=[twice])  # fmt: skip
+    np.testing.assert_array_equal(pl.interpret(knl, x=x.ravel())["z"], 2 * x.ravel())

@@ -122,6 +122,14 @@ def test_with_roles_groups_of_warps_do_not_meet_in_the_loop() -> None:
     assert places == sorted(places)
 
 
+def test_groups_of_products_end_where_there_are_products_or_waits_that_count_them() -> None:
+    text = program(*WITH_ROLES).device_code
+    body = [line.strip() for line in text[text.index('extern "C"') :].splitlines()]
+    letters = {"products_beg": "b", "products_com": "c", "products_don": "d"}
+    order = "".join(letters.get(line[:12], "") for line in body)
+    assert order == "bccd" + 3 * "bcbcdd" + "bcd", "the second group, of no products, is what its wait leaves"
+
+
 def test_long_blocks_of_several_heads_run_first() -> None:
     assert "const int panel = min(4, blocks_z) * blocks_x" in program(*WITH_ROLES).device_code
     assert "blocks_z" not in program(*CASES[0]).device_code

@@ -52,15 +52,16 @@ def layer_norm_case(rng: np.random.Generator, m: int, n: int, p: int) -> tuple[G
     return {"a": a, "b": b, "gamma": gamma, "beta": beta}, normal * wide(gamma) + wide(beta)
 
 
-def weights_case(kind: str, rng: np.random.Generator, m: int, n: int, p: int) -> tuple[Given, Any]:
-    a, scale = drawn(rng, m, p), rng.random(n).astype(np.float32)
+def weights_case(kind: str, rng: np.random.Generator, m: int, n: int, p: int, group: int = 0) -> tuple[Given, Any]:
+    a, scale = drawn(rng, m, p), rng.random((p // group, n) if group else n).astype(np.float32)
     if kind == "int4":
         w = rng.integers(-8, 8, (p, n))
         q = ((w[0::2] & 15) | ((w[1::2] & 15) << 4)).astype(np.uint8)
     else:
         q = (4 * rng.random((p, n)) - 2).astype(getattr(ml_dtypes, kind))
         w = wide(q)
-    return {"a": a, "q": q, "scale": scale}, wide(a) @ w * scale
+    found = wide(a) @ (w * scale.repeat(group, 0)) if group else wide(a) @ w * scale
+    return {"a": a, "q": q, "scale": scale}, found
 
 
 def groups_case(
@@ -111,12 +112,26 @@ CHAINS: Mapping[str, Chain] = {
     "layer norm in clusters of 4": Chain(
         lambda: fused.on_rows(fused.layer_norm(1024, "bfloat16"), blocks=4), layer_norm_case,
         {"m": 66, "n": 1024, "p": 72}, LARGE | {"n": 1024}),
+    "layer norm of what is stored": Chain(
+        lambda: fused.on_tiles_and_warps(fused.layer_norm_of_stored(256), columns=128, together=2), layer_norm_case,
+        EDGES | {"n": 256}, LARGE | {"n": 256}),
+    "layer norm of what is stored, roles": Chain(
+        lambda: fused.on_tiles_and_warps(fused.layer_norm_of_stored(1024), columns=128, stages=6, roles=True),
+        layer_norm_case, {"m": 66, "n": 1024, "p": 72}, LARGE | {"n": 1024}),
     **{f"weights of {kind}": Chain(
         partial(lambda kind, shape: fused.on_converted_tiles(fused.dequantized(kind), *shape), kind, shape),
         partial(weights_case, kind), EVEN, LARGE_EVEN)
        for kind, shape in (("float8_e4m3fn", (128, 128, 3)), ("float8_e5m2", (64, 64, 6)), ("int4", (64, 128, 4)))},
+    **{f"weights of {kind}, a scale for {group} rows": Chain(
+        partial(lambda kind, group: fused.on_converted_tiles(fused.dequantized(kind, group=group), 64, 128, 4),
+                kind, group),
+        partial(weights_case, kind, group=group), EVEN | {"p": 128}, LARGE_EVEN | {"p": 2048})
+       for kind, group in (("int4", 64), ("float8_e4m3fn", 32), ("int4", 128))},
     "groups": Chain(
         lambda: fused.on_groups(fused.grouped()), partial(groups_case, rows=128),
+        {"tiles": 3, "groups": 2, "n": 128, "p": 128}, {"tiles": 37, "groups": 8, "n": 1024, "p": 2048}),
+    "groups, with roles": Chain(
+        lambda: fused.on_groups(fused.grouped(), roles=True), partial(groups_case, rows=128),
         {"tiles": 3, "groups": 2, "n": 128, "p": 128}, {"tiles": 37, "groups": 8, "n": 1024, "p": 2048}),
     "groups of tiles of 64 rows": Chain(
         lambda: fused.on_groups(fused.grouped(64, "float16"), 64, persistent=False),
@@ -178,6 +193,11 @@ def test_both_products_of_a_gate_are_added_up_in_one_loop() -> None:
     assert loop.count("products_begin();") == loop.count("products_commit();") == 2
     assert [acc in loop for acc in ("&acc[0][0][0]", "&acc_0[0][0][0]")] == [True, True]
     assert "wgmma" not in text[text.index(loop) + len(loop) :]
+
+
+def test_a_launch_without_copies_has_all_its_blocks_beside_one_whose_blocks_stay() -> None:
+    launches = re.findall(r"// Launch: .*", program("layer norm of what is stored").device_code)
+    assert ["grid (min(132, " in launch for launch in launches] == [True, False]
 
 
 @pytest.mark.slow
@@ -268,23 +288,32 @@ def test_a_scalar_that_changes_on_the_way_is_seen() -> None:
     assert refused.value.codes == ("illegal-order",)
 
 
-def zero_point(edge: str) -> pl.LoopKernel:
-    """Return a product with weights that are not 0 where zeros are stored."""
+NOT_ZERO = {
+    "cast(bfloat16, q[row, column]) - 8": "n",
+    "cast(bfloat16, cast(float32, q[row, column])*scale[row//64, column])": "(p + 63)//64, n",
+}
+"""Weights that may not be 0 where zeros are stored: a scale beyond the last term is one of a term, and may be NaN."""
+
+
+def at_edges(weights: str, edge: str) -> pl.LoopKernel:
+    """Return a product with *weights*, of which *edge* terms are a tile at least."""
+    shape = NOT_ZERO[weights]
     knl = pl.make_kernel(
         "{[i, j, k]: 0 <= i < m and 0 <= j < n and 0 <= k < p}",
-        """
-        w(row, column) := cast(bfloat16, q[row, column]) - 8
-        c[i, j] = scale[j]*sum(k, a[i, k]*w(k, j))   {id=product}
+        f"""
+        w(row, column) := {weights}
+        c[i, j] = {"scale[j]*" * (shape == "n")}sum(k, a[i, k]*w(k, j))   {{id=product}}
         """,
         [pl.GlobalArg("a", BF16, shape="m, p"), pl.GlobalArg("q", np.int8, shape="p, n"),
-         pl.GlobalArg("scale", np.float32, shape="n"), pl.GlobalArg("c", BF16, shape="m, n"), ...],
+         pl.GlobalArg("scale", np.float32, shape=shape), pl.GlobalArg("c", BF16, shape="m, n"), ...],
         target=pl.CudaTarget("sm_90a"),
         assumptions=f"m >= 1 and n >= 1 and p >= 1 and n mod 16 = 0 and p mod {edge} = 0",
     )  # fmt: skip
     return fused.on_converted_tiles(knl, 64, 128)
 
 
-def test_weights_that_are_not_zero_beyond_the_last_term_ask_for_whole_tiles() -> None:
+@pytest.mark.parametrize("weights", list(NOT_ZERO))
+def test_weights_that_are_not_zero_beyond_the_last_term_ask_for_whole_tiles(weights: str) -> None:
     with pytest.raises(pl.CodegenError, match=r"bad-tensorize|box-edge"):
-        pl.generate_code(zero_point("16"))
-    assert "wgmma_m64n128k16_bf16" in pl.generate_code(zero_point("64")).device_code
+        pl.generate_code(at_edges(weights, "16"))
+    assert "wgmma_m64n128k16_bf16" in pl.generate_code(at_edges(weights, "64")).device_code

@@ -71,3 +71,14 @@ def test_steps_on_a_function_with_two_loops_find_the_inames_of_each() -> None:
     knl = lp.tag_inames(unit, {"i": "g.0"}).default_entrypoint.kernel
     x = np.arange(48, dtype=F).reshape(3, 16)
     np.testing.assert_array_equal(pl.interpret(knl, x=x)["y"], 2 * x[:, ::-1])
+
+
+def test_a_kernel_that_waits_for_a_function_is_tagged() -> None:
+    knl = lp.make_kernel("{[i]: 0 <= i < 4}", "y[:, i] = twice(x[:, i])",
+                         [lp.GlobalArg("x, y", np.float64, shape=(4, 4))], target=lp.CTarget())  # fmt: skip
+    knl = lp.tag_inames(knl, {"i": "unr"})
+    knl = lp.merge([knl, lp.make_function("{[j]: 0 <= j < 4}", "v[j] = 2*u[j]", name="twice")])
+    x = np.arange(16.0).reshape(4, 4)
+    _, (y,) = knl(x=x)
+    np.testing.assert_array_equal(y, 2 * x)
+    assert [str(tag) for tag in knl.default_entrypoint.iname_tags("i")] == ["unr"]

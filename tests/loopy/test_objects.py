@@ -134,3 +134,15 @@ def test_assignments_are_traced(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "set[i=0, j=0]: y[0, 0] = 2.0\nset[i=0, j=1]: y[0, 1] = 2.0\n"
     lp.set_options(scaled(), trace_assignments=True)(x=X[:1])
     assert capsys.readouterr().out == "set[i=0, j=0]: y[0, 0]\nset[i=0, j=1]: y[0, 1]\n"
+
+
+def test_instructions_say_what_they_have_to_do_with() -> None:
+    knl = lp.make_kernel("{[i, j, k]: 0 <= i, j, k < n}", "y[i] = sum((j, k), a[i, j]*x[k]) {id=set}",
+                         [lp.GlobalArg("a, x", np.float64), ...])  # fmt: skip
+    (insn,) = knl.default_entrypoint.instructions
+    assert insn.within_inames == {"i"} == knl.default_entrypoint.insn_inames(insn)
+    assert insn.reduction_inames() == {"j", "k"}
+    assert insn.assignee_var_names() == ("y",)
+    assert insn.write_dependency_names() == {"y", "i"}
+    assert insn.dependency_names() >= {"a", "x", "y", "i", "j", "k"}
+    assert knl.default_entrypoint.id_to_insn["set"].depends_on == frozenset()

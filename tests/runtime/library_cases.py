@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import os
+import re
 import sys
 import threading
 import time
@@ -28,6 +29,8 @@ from polyloop.runtime.backends import CudaBackend
 from polyloop.runtime.cuda.choice import VARIABLE, cuda_library
 from polyloop.runtime.cuda.cooperative import CooperativeModule
 from polyloop.runtime.cuda.rawdriver import raw_driver
+from polyloop.runtime.foreign.capsule import dlpack_view
+from polyloop.runtime.foreign.view import ArrayKind
 from polyloop.runtime.gpu import GpuModule, active_context, gpu_available, on_device
 from polyloop.runtime.invoke import CompiledKernel
 from polyloop.tuning.measure import DeviceClock
@@ -178,6 +181,12 @@ def test_arrays_in_memory_of_the_gpu_are_repeated(compiled: Compile) -> None:
         del made, step
 
 
+def got(array: Any) -> Any:
+    """Return a copy of an array in host memory; PyCUDA copies in the context that is current."""
+    with active_context("scaled", []):
+        return array.get()
+
+
 class Described:
     """An array of a library that says where its memory is, and makes none."""
 
@@ -203,12 +212,64 @@ def test_outputs_beside_arrays_of_other_libraries(
     outside = run(**given, s=F4(3), **({} if of_bundle else {"poison": True})).z  # no context is current here
     for made, s in ((inside, 2), (outside, 3)):
         assert type(made) is type(arrays["x"])
-        np.testing.assert_array_equal(made.get(), F4(s) * X + Y)
+        np.testing.assert_array_equal(got(made), F4(s) * X + Y)
     again = run(x=Described(outside), y=outside, s=F4(1)).z  # its own outputs are inputs
-    np.testing.assert_array_equal(again.get(), 2 * (3 * X + Y))
+    np.testing.assert_array_equal(got(again), 2 * (3 * X + Y))
     if fibres is not None:
         del made, outside, again
         assert fibres.count("memory") == before  # all of it is freed
+
+
+def test_what_cannot_be_lent_is_refused() -> None:
+    with on_device("scaled", {"x": X}) as (arrays, _):
+        lent = pl.as_dlpack(arrays["x"])
+        for how, why in (({"stream": 0}, "names no stream"), ({"stream": True}, "names no stream"),
+                         ({"dl_device": (2, 7)}, "it is on the device (2, 0), not (2, 7)"),
+                         ({"dl_device": (1, 0), "copy": False}, "a copy is not wanted")):  # fmt: skip
+            with pytest.raises(ArgumentError, match=re.escape(why)):
+                lent.__dlpack__(**how)
+
+
+class OnlyDlpack:
+    """An array that lends its memory by DLPack, in the form that is asked, and says nothing else."""
+
+    def __init__(self, lent: Any, **how: Any) -> None:
+        self.lent, self.how = lent, how
+
+    def __dlpack_device__(self) -> Any:
+        return self.lent.__dlpack_device__()
+
+    def __dlpack__(self, **how: Any) -> Any:
+        return self.lent.__dlpack__(**{**how, **self.how})
+
+
+def test_memory_of_the_gpu_is_lent_by_dlpack(compiled: Compile, fibres: Fibres | None) -> None:
+    run = compiled(scaled())
+    before = 0 if fibres is None else fibres.count("memory")
+    lend(run)
+    run._enter(run._plain)
+    del run
+    assert fibres is None or fibres.count("memory") == before
+
+
+def lend(run: CompiledKernel) -> None:
+    with on_device("scaled", {"x": X, "y": Y}) as (arrays, _):
+        made = run(**arrays, s=2.0).z
+    lent, address = pl.as_dlpack(made), int(made.gpudata)
+    if cuda_library().name == "cuda.core":  # PyCUDA's have no DLPack
+        lent = made
+    assert lent.__dlpack_device__() == pl.as_dlpack(lent).__dlpack_device__() == (2, 0)
+    ways: list[dict[str, Any]]
+    ways = [{}, {"max_version": None}, {"stream": None}, {"stream": 2}, {"stream": -1}, {"copy": True}]
+    for how in ways:
+        view = dlpack_view("k", "z", OnlyDlpack(lent, **how), (ArrayKind.HOST, ArrayKind.CUDA))
+        assert (view.kind, view.shape, view.strides) == (ArrayKind.CUDA, (250,), (1,))
+        assert view.dtype == F4
+        assert (view.pointer == address) is ("copy" not in how)
+        again = run(x=OnlyDlpack(lent, **how), y=made, s=1.0).z
+        np.testing.assert_array_equal(got(again), 2 * (2 * X + Y))
+    host = np.from_dlpack(lent, device="cpu", copy=True)
+    np.testing.assert_array_equal(host, 2 * X + Y)
 
 
 def test_memory_is_freed_with_its_array(compiled: Compile, fibres: Fibres | None) -> None:

@@ -217,7 +217,7 @@ def test_the_text_of_one_launch_has_a_test_behind_the_barrier() -> None:
         "            switch (launch[1]) {",
         "            case 0: { goes_on = level[0] > 0; } break;",
         "            }",
-        "            wait_for_blocks(state);",
+        "            wait_for_blocks(state, awaited += gridDim.x);",
         "            if (!goes_on)",
         "                step = launch[2] - 1;",
         "            continue;",

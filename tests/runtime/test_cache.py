@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from polyloop.errors import CompilerError
-from polyloop.runtime.cache import CacheKey, DiskCache, default_directory, open_cache
+from polyloop.runtime.cache import CacheEntry, CacheKey, DiskCache, default_directory, open_cache
 
 KEY = CacheKey("c", "int x;\n", "cc 1.0", ("-O3",))
 
@@ -105,6 +105,75 @@ def test_the_least_recently_used_entries_go_first(tmp_path: Path) -> None:
     assert cache.get(keys[0]) is not None  # now the youngest
     cache.put(keys[3], {"library.so": bytes(3000)})
     assert [cache.get(key) is not None for key in keys] == [True, False, True, True]
+
+
+def stored(cache: DiskCache, number: int, size: int = 1000) -> None:
+    assert cache.put(CacheKey("c", f"int x{number};\n", "cc"), {"library.so": bytes(size)}) is not None
+
+
+def test_entries_are_looked_at_when_they_are_too_many_and_not_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+    old = DiskCache.entries
+
+    def entries(self: DiskCache) -> list[CacheEntry]:
+        looks.append(1)
+        return old(self)
+
+    monkeypatch.setattr(DiskCache, "entries", entries)
+    root = tmp_path / "cache"
+    root.mkdir(mode=0o700)
+    for number in range(30):  # each as from a process of its own: nothing is remembered but the file
+        stored(DiskCache(root, limit_bytes=60_000), number)
+    assert len(looks) == 1, "at the first"
+    sizes = []
+    for number in range(30, 120):
+        stored(DiskCache(root, limit_bytes=60_000), number)
+        sizes.append(sum(file.stat().st_size for file in root.glob("*/*")))
+    assert max(sizes) <= 60_000
+    assert min(sizes[45:]) > 54_000, "and no more goes than has to"
+    assert len(looks) < 90
+
+
+def test_a_count_that_is_lost_old_or_wrong_is_made_again(tmp_path: Path) -> None:
+    root = tmp_path / "cache"
+    root.mkdir(mode=0o700)
+    cache, count = DiskCache(root, limit_bytes=100_000), root / ".size"
+    stored(cache, 0)
+    wrong = ("", "rubbish", "9" * 40, "-1 5\n", f"{0:012d} {5:020d}\n", f"{10**11:012d} {5:020d}\n")
+    for number, text in enumerate(wrong):
+        count.write_text(text)
+        stored(cache, 1 + number)
+        assert int(count.read_text().split()[1]) == sum(file.stat().st_size for file in root.glob("*/*")), text
+    for number in range(5):  # taken away by hand: nothing is evicted that need not be
+        cache.clear()
+        stored(cache, number, 90_000)
+        assert len(cache.entries()) == 1
+    count.unlink(missing_ok=True)
+    count.symlink_to(tmp_path / "elsewhere")  # which is not followed
+    stored(cache, 99)
+    assert not (tmp_path / "elsewhere").exists()
+    assert sum(entry.size_bytes for entry in cache.entries()) <= 100_000
+
+
+def test_the_limit_holds_for_many_threads(tmp_path: Path) -> None:
+    root = tmp_path / "cache"
+    root.mkdir(mode=0o700)
+    most: list[int] = []
+
+    def store(first: int) -> None:
+        for number in range(first, first + 15):
+            stored(DiskCache(root, limit_bytes=30_000), number)
+            most.append(sum(entry.size_bytes for entry in DiskCache(root).entries()))
+
+    threads = [threading.Thread(target=store, args=(100 * k,)) for k in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert max(most) <= 30_000 + 8 * 2000, "and what is being stored"
+    assert int((root / ".size").read_text().split()[1]) >= sum(e.size_bytes for e in DiskCache(root).entries())
 
 
 def test_an_entry_larger_than_the_limit_is_kept_alone(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from polyloop.errors import CodegenError, CompilerError
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.runtime.cuda import disassembler
 from polyloop.runtime.cuda.linking import linked
+from tests.interop.libraries import numba_module
 
 F4 = np.float32
 Row: Any = pl.Array[F4, "n"]  # type: ignore[misc]
@@ -196,10 +197,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 def of_numba(output: str) -> bytes:
     """Return the function as Numba compiles it, which needs no GPU."""
-    try:
-        cuda, types = importlib.import_module("numba.cuda"), importlib.import_module("numba.types")
-    except (ImportError, AttributeError) as error:  # it is not installed, or asks for another NumPy
-        pytest.skip(f"Numba cannot be imported: {error}")
+    cuda, types = numba_module("numba.cuda"), numba_module("numba.types")
     code, _ = cuda.compile(lambda x: x * types.float32(3), types.float32(types.float32), device=True, abi="c",
                            abi_info={"abi_name": "triple"}, cc=(9, 0), output=output)
     return bytes(code) if output == "ltoir" else str(code).encode()

@@ -16,9 +16,9 @@ import pytest
 import polyloop as pl
 from examples import matmul_processor, prefix_sum_single_pass
 from polyloop.codegen.tree import c_expr as c
-from polyloop.codegen.tree.c_ast import Declare, For
+from polyloop.codegen.tree.c_ast import Assign, Declare, For
 from polyloop.codegen.tree.cprinter import print_block
-from polyloop.codegen.tree.parallel import behind_pointers, shared_by_threads
+from polyloop.codegen.tree.parallel import behind_pointers, in_vectors, shared_by_threads
 from polyloop.runtime.ccompile import find_compiler
 from polyloop.runtime.views import empty_numpy
 
@@ -103,8 +103,8 @@ def test_loops_of_the_host_are_around_those_that_threads_share() -> None:
     knl = pl.split_iname(knl, "i", 32, outer_tag="g.0", inner_tag="l.0")
     knl = pl.split_iname(knl, "k", 32, outer_tag="g.0", inner_tag="l.0")
     text = _text(knl)
-    assert text.index("for (int t") < text.index(PRAGMA)
-    assert text.count(PRAGMA) == 2
+    assert text.index("#pragma omp parallel\n") < text.index("for (int t") < text.index("#pragma omp for")
+    assert text.count("#pragma omp for") == 2
     u = np.random.default_rng(1).random(500)
     wanted = u.copy()
     for _ in range(7):
@@ -392,3 +392,67 @@ def test_full_blocks_of_vectors_have_a_text_without_tests() -> None:
     for n in (1, 32, 70):
         a = rng.integers(-4, 5, (n, n)).astype(np.float32)
         np.testing.assert_array_equal(run(a=a).s, a.sum(0))
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("y[i] = exp(x[i])", "'expf' is called for one lane at a time"),
+        ("y[0] = y[0] + x[i] {atomic}", "an atomic update is of a single element"),
+        ("y[i] = sqrt(x[i])", ""),
+    ],
+    ids=["called", "atomic", "instruction"],
+)
+def test_lanes_that_are_no_vector_are_named(body: str, reason: str) -> None:
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", body, [pl.GlobalArg("x, y", np.float32, shape="n"), ...],
+                         assumptions="n >= 1")  # fmt: skip
+    knl = pl.split_iname(pl.split_iname(knl, "i", 64, outer_tag="g.0"), "i_inner", 16, inner_tag="vec")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = [one for one in pl.verify(knl, target=THREADS).remarks if one.code == "not-vectorized"]
+    assert [one.notes for one in found] == ([(reason,)] if reason else [])
+
+
+def test_without_directives_lanes_are_loops_and_said_to_be() -> None:
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = 2*x[i]", [pl.GlobalArg("x, y", np.float32, shape="n"), ...])
+    knl = pl.split_iname(knl, "i", 16, inner_tag="vec")
+    (remark,) = pl.verify(knl, target=pl.CTarget()).remarks
+    assert (remark.code, "'i_inner'" in remark.message) == ("not-vectorized", True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert [one.code for one in pl.verify(knl, target=THREADS).remarks] == ["serial-launch"]
+
+
+def _loop(target: str, value: str, test: str = "k < n") -> For:
+    """Return ``for (int k = 0; test; ++k) x[target] = value``; names in brackets are subscripts."""
+
+    def code(text: str) -> c.Code:
+        name, bracket, index = text.rstrip("]").partition("[")
+        if not bracket:
+            return c.Name(text)
+        first, times, factor = index.partition("*")
+        inside = c.product(c.integer(int(first)), c.Name(factor)) if times else c.Name(first)
+        return c.Subscript(c.Name(name), inside)
+
+    first, *more = (c.binary(c.OPERATORS["<"], c.Name("k"), code(part[4:])) if part.startswith("k < ") else code(part)
+                    for part in test.split(" && "))  # fmt: skip
+    return For("int", "k", c.integer(0), c.binary(c.AND, first, *more) if more else first,
+               (Assign(code(target), "=", code(value), "copy"),))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("loop", "is_vector"),
+    [
+        (_loop("x[k]", "y[k]"), True),
+        (_loop("x[k]", "y[0*m]"), True),
+        (_loop("x[k]", "x[m]"), False),  # an element that the loop may set
+        (_loop("x[2*k]", "y[k]"), False),  # no neighbours
+        (_loop("x[m]", "y[k]"), False),  # one element
+        (_loop("x[k]", "y[k]", "k < n && goes"), False),  # no loop that OpenMP takes
+        (_loop("x[k]", "y[k]", "k < x[m]"), False),  # its end may be set
+    ],
+)
+def test_loops_that_set_neighbours_of_an_array_that_they_do_not_read_are_vectors(loop: For, is_vector: bool) -> None:
+    (found,) = in_vectors((loop,), "#pragma omp simd")
+    assert isinstance(found, For)
+    assert bool(found.pragma) == is_vector

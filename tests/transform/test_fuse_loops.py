@@ -320,3 +320,29 @@ def test_a_reduction_of_a_scalar_joins_the_loop_that_feeds_it() -> None:
     assert source.count("for (") == 0
     x = np.arange(24.0).reshape(3, 8)
     np.testing.assert_array_equal(pl.interpret(knl, x=x)["o"], 2 * x.sum(1)[:, None] - 2 * x)
+
+
+def test_two_levels_of_tiles_are_fused() -> None:
+    """The domain of the first fused loop uses the inames of the second pair, which are no parameters of it."""
+    knl = pl.make_kernel(
+        "{[k, i, c, r, j]: 0 <= k < n and k < i, r, j < n and c = k}",
+        """
+        for k
+            for i, c
+                a[i, c] = a[i, c]/a[k, k]
+            end
+            for r, j
+                a[r, j] = a[r, j] - a[r, k]*a[k, j]
+            end
+        end
+        """,
+        [pl.GlobalArg("a", np.float64, shape="n, n")], name="lu", assumptions="n >= 1")  # fmt: skip
+    for iname in ("k", "i", "c", "r", "j"):
+        knl = pl.split_iname(knl, iname, 4, outer_iname=f"{iname}_tile", inner_iname=f"{iname}_in")
+    knl = pl.fuse_loops(knl, "i_tile, r_tile", "rows")
+    knl = pl.prioritize_loops(pl.prioritize_loops(knl, "rows, c_tile, i_in"), "rows, j_tile, r_in")
+    knl = pl.fuse_loops(knl, "c_tile, j_tile", "columns")
+    knl = pl.prioritize_loops(knl, "k_tile, rows, columns, k_in")
+    a = np.random.default_rng(0).random((11, 11)) + 11*np.eye(11)
+    lower_upper = pl.compile(knl, target=pl.CTarget())(a=a.copy()).a
+    np.testing.assert_allclose((np.tril(lower_upper, -1) + np.eye(11)) @ np.triu(lower_upper), a, rtol=1e-12)

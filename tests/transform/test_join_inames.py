@@ -147,6 +147,7 @@ def test_interchange(golden: Golden) -> None:
 
 def test_equations_between_inames() -> None:
     knl = pl.affine_map_inames(table(), "i, j", "t, u", ["t = i + j", ("u", "j")])
+    assert str(knl) == str(pl.affine_map_inames(table(), "i, j", "t, u", "t = i + j, u = j"))
     assert knl.instructions[0].inames == ("t", "u")
     check_table(knl)
     same_after_replay(table(), knl)

@@ -207,6 +207,27 @@ def is_wrong_as_it_is() -> bool:
     return is_wrong(program, program.device_code, 512)
 
 
+ORDERING = re.compile(
+    r'^[ \t]*(?:asm volatile\("bar\.sync[^;]*;" ::: "memory"\);|'
+    r'(?:__syncthreads|ring_\w+|products_(?:begin|commit|wait|done)\w*|boxes_\w+|publish_stores)\([^;]*\);)',
+    re.MULTILINE,
+)
+"""Barriers of threads and of slots, fences, ends of groups and waits for them."""
+
+
+@pytest.mark.slow
+def test_every_line_that_orders_threads_and_engines_is_needed() -> None:
+    """Blocks that stay, results stored by the copy engine: without one of these lines fibres see another result."""
+    program = pl.generate_code(staying(), target=TARGET)
+    text = bare(program.device_code)
+    begin = text.index('extern "C" __global__')
+    sites = [found for found in ORDERING.finditer(text) if found.start() > begin]
+    assert len(sites) > 20
+    seen = [is_wrong(program, text[: at.start()] + ";" + text[at.end() :], 328, rows=640) for at in sites]
+    assert [at[0] for at, is_seen in zip(sites, seen, strict=True) if not is_seen] == []
+    assert not is_wrong(program, text, 328, rows=640)
+
+
 @pytest.mark.few(1)
 def test_fibres_see_a_group_that_is_not_waited_for() -> None:
     program = pl.generate_code(divided(), target=TARGET)
@@ -342,6 +363,51 @@ def test_roles_that_wait_for_each_other() -> None:
     assert "'fetch_x' of 'load' needs 'x', which 'step' of 'compute' sets" in text
 
 
+def of_tables(text: str) -> pl.LoopKernel:
+    """Return rows of a table that *text* decides on, for each block, two of them ahead."""
+    knl = pl.make_kernel(
+        "{[t, k, i]: 0 <= t < tiles and 0 <= k < 8 and 0 <= i < 64}",
+        f"w(row, column) := a[g, row, column]\nfor t\n{text}\nb[t, k, i] = w(k, i)*w(k, 63 - i)   {{id=use}}\nend",
+        [pl.GlobalArg("a", F4, shape="tables, 8, 64"), pl.GlobalArg("b", F4, shape="tiles, 8, 64"),
+         pl.GlobalArg("of, last", np.int32, shape="tiles"), ...],
+        target=TARGET, assumptions="tiles >= 1 and tables >= 1", silenced_warnings=["unused-variable"],
+    )  # fmt: skip
+    knl = pl.tag_inames(knl, "t:g.0, i:l.0")
+    knl = pl.precompute(knl, "w", "i", precompute_outer_inames="t, k", temporary_name="tile",
+                        temporary_address_space="local", default_tag="l.auto")  # fmt: skip
+    return pl.assign_roles(pl.pipeline(knl, "k", 3, via="tma"), {"load": "tile", "compute": "*"})
+
+
+@pytest.mark.parametrize(("text", "copies", "rest"), [
+    ("<> g = of[t]", ["int g = of[bx];"], []),
+    ("<> first = of[t]\n<> g = first + last[t]",
+     ["int first = of[bx];", "int g = (unsigned int)first + last[bx];"], []),
+    ("<> g = of[t]   {id=g}\nlast[t] = g   {id=last}", ["int g = of[bx];"], ["int g = of[bx];", "last[bx] = g;"]),
+])  # fmt: skip
+def test_each_role_computes_the_scalars_that_it_needs(text: str, copies: list[str], rest: list[str]) -> None:
+    made = pl.generate_code(of_tables(text))
+    of_copies, of_rest = bare(made.device_code).split("if (threadIdx.x >= 64)")[1].split("} else {")
+    for part, wanted in ((of_copies, copies), (of_rest, rest)):
+        assert [x.strip() for x in part.splitlines() if "of[" in x or "last[" in x] == wanted
+    assert not compile_cuda(made.device_code, "sm_90a").log
+    a = np.random.default_rng(0).integers(-9, 9, (5, 8, 64)).astype(F4)
+    of, last = np.array([3, 0, 4, 1], np.int32), np.array([1, 2, 0, 0], np.int32)
+    wanted_of = a[of + last if "first" in text else of]
+    given = {"a": a, "of": of, "last": last, "b": np.zeros((4, 8, 64), F4)}
+    for order, found in run_on_fibres(made, given).items():
+        np.testing.assert_array_equal(found["b"], wanted_of * wanted_of[:, :, ::-1], err_msg=order)
+
+
+@pytest.mark.parametrize("text", [
+    "last[t] = of[t]   {id=last}\n<> g = last[t]", "last[t] = of[t]   {id=last}\n<> first = last[t]\n<> g = first + 1",
+])  # fmt: skip
+def test_scalars_that_one_role_alone_can_compute(text: str) -> None:
+    with pytest.raises(TransformError) as caught:
+        of_tables(text)
+    assert "needs 'g', which" in str(caught.value)
+    assert caught.value.codes == ("role-circle",)
+
+
 def test_uses_without_a_wait() -> None:
     """Storage of two temporaries is shared by hand: the transform refuses it before."""
     knl = rows("b[k, i] = t[k, 63 - i] + u[63 - i]   {dep=u}", "<float32> u[i] = c[k, i]   {id=u}")
@@ -455,26 +521,40 @@ def test_slots_are_freed_for_the_next_turn_on_a_gpu(lag: int, stages: int, terms
 
 def drawn(rng: random.Random, threads: int) -> pl.LoopKernel:
     """Return rows of two arrays, used by others than the threads that they are near to."""
-    back = f"{threads - 1} - i"
-    uses = [f"a[k, {back}]", "a[k, i]", f"c[k, {back}]", "c[k + 1, i]", "u[i]", f"u[{back}]"]
-    texts = [f"<float32> u[i] = {rng.choice(('k', 'a[k, i]', 'd[k, i]'))}   {{id=u}}",
+    back, is_table = f"{threads - 1} - i", rng.random() < 0.3  # data decides on the rows of a
+    first, second = (f"w(k, {x})" if is_table else f"a[k, {x}]" for x in (back, "i"))
+    uses = [first, second, f"c[k, {back}]", "c[k + 1, i]", "u[i]", f"u[{back}]"]
+    texts = [f"<float32> u[i] = {rng.choice(('k', second, 'd[k, i]'))}   {{id=u}}",
              f"b[g, k, i] = {' + '.join(rng.sample(uses, rng.choice((2, 3, 4))))}   {{id=use, dep=u}}"]  # fmt: skip
     if rng.random() < 0.5:
         texts.append(f"e[g, i] = e[g, i] + c[k, {back}]   {{id=more, dep=use}}")
     knl = pl.make_kernel(
-        f"{{[g, k, i]: 0 <= g < 3 and 0 <= k < n and 0 <= i < {threads}}}", "\n".join(["for g, k", *texts, "end"]),
-        [pl.GlobalArg("a, d", F4, shape=f"n, {threads}"), pl.GlobalArg("c", F4, shape=f"n + 1, {threads}"),
+        f"{{[g, k, i]: 0 <= g < 3 and 0 <= k < n and 0 <= i < {threads}}}",
+        "\n".join([*["w(row, x) := a[s, row, x]"] * is_table, "for g", *["<> s = of[g] % 2"] * is_table, "for k",
+                   *texts, "end", "end"]),
+        [pl.GlobalArg("a", F4, shape=f"{'2, ' * is_table}n, {threads}"), pl.GlobalArg("d", F4, shape=f"n, {threads}"),
+         pl.GlobalArg("of", np.int32, shape="3"), pl.GlobalArg("c", F4, shape=f"n + 1, {threads}"),
          pl.GlobalArg("b", F4, shape=f"3, n, {threads}"), pl.GlobalArg("e", F4, shape=f"3, {threads}"), ...],
         target=TARGET, silenced_warnings="*",
     )  # fmt: skip
     return pl.tag_inames(pl.prioritize_loops(knl, "g, k"), {"i": "l.0", "g": rng.choice(("g.0", "g.0", "ord"))})
 
 
+def fetched(knl: pl.LoopKernel) -> list[str]:
+    """Return the tiles of the arrays that drawn rows may be fetched of."""
+    return [f"t{array}" for array in "ac" if any(array in i.reads or (array == "a" and "w(" in str(i.expression))
+                                                 for i in knl.instructions)]
+
+
 def piped(rng: random.Random, knl: pl.LoopKernel) -> pl.LoopKernel:
     """Return a drawn kernel with tiles that are fetched ahead, loops taken apart, blocks that take turns, and roles."""
-    tiles = [f"t{array}" for array in "ac" if any(array in i.reads for i in knl.instructions)]
+    tiles = fetched(knl)
     for tile in tiles:
-        knl = pl.add_prefetch(knl, tile[1:], "i", temporary_name=tile, temporary_address_space="local")
+        if tile == "ta" and "s" in knl.temporaries:
+            knl = pl.precompute(knl, "w", "i", precompute_outer_inames="g, k", temporary_name=tile,
+                                temporary_address_space="local", default_tag="l.auto")  # fmt: skip
+        else:
+            knl = pl.add_prefetch(knl, tile[1:], "i", temporary_name=tile, temporary_address_space="local")
     knl = pl.pipeline(knl, "k", rng.choice((2, 3, 4)), via="tma")
     if rng.random() < 0.4:
         knl = pl.peel(knl, "k", front=rng.choice((1, 2)), back=rng.choice((0, 1)))
@@ -491,10 +571,13 @@ def test_drawn_kernels(seed: int) -> None:
     rng = random.Random(seed)
     threads, n = rng.choice((32, 64, 128)), rng.choice((1, 2, 5, 9))
     knl = drawn(rng, threads)
-    if not any({"a", "c"} & i.reads for i in knl.instructions):
+    if not fetched(knl):
         return  # there is nothing to fetch
-    knl, numbers = piped(rng, knl), np.random.default_rng(seed)
+    numbers = np.random.default_rng(seed)
     arrays = {name: numbers.integers(-4, 5, (n + (name == "c"), threads)).astype(F4) for name in "acd"}
+    if "s" in knl.temporaries:
+        arrays |= {"a": np.stack([arrays["a"], arrays["a"][::-1] + 1]), "of": np.array([1, 0, 3], np.int32)}
+    knl = piped(rng, knl)
     arrays |= {"b": np.zeros((3, n, threads), F4), "e": np.zeros((3, threads), F4)}
     given = {a.name: arrays[a.name] for a in knl.arguments if a.name in arrays}
     wanted = pl.interpret(knl, **{name: value.copy() for name, value in given.items()})

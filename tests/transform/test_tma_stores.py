@@ -16,7 +16,7 @@ from polyloop.errors import VerificationError
 from polyloop.runtime.fibres import run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda, resources
 from tests.generated import bare, flat
-from tests.transform.test_tma import ANY, F4, PLAIN, Golden, boxed, same
+from tests.transform.test_tma import ANY, F4, PLAIN, Golden, boxed, is_wrong, same
 from tests.transform.test_wgmma import BF16, TARGET, check, inames, product
 from tests.transform.test_wgmma_lag import of_several
 
@@ -34,6 +34,16 @@ def test_numbers_of_products(shares: str, lag: int) -> None:
     assert text.count("store_box_2d(&c_map, &c_tile") == 2
     assert "    publish_stores();\n    __syncthreads();\n    if (tx == 0) {\n        store_box_2d(" in bare(text)
     assert text.count("publish_stores();") == 1, "nowhere else are elements stored by threads that the engine reads"
+
+
+@pytest.mark.parametrize(("line", "count"), [("publish_stores();\n", 1), ("products_begin();\n", 1)])
+def test_fibres_see_a_fence_that_is_missing(line: str, count: int) -> None:
+    """Between stores of threads and reads of the engine, and between registers of threads and of products."""
+    program = pl.generate_code(stored(boxed(product(64, lag=1), 4), ""), target=TARGET)
+    text = bare(program.device_code)
+    assert text.count(line) == count
+    assert is_wrong(program, text.replace(line, ""), 320)
+    assert not is_wrong(program, text, 320)
 
 
 @pytest.mark.few(2)

@@ -128,6 +128,14 @@ def test_the_text(golden: Golden) -> None:
     golden("golden/wgmma.cu", text)
 
 
+def test_an_older_device_is_refused_before_its_memory_is_counted() -> None:
+    knl = tiled(product(64, groups=2), 8)
+    assert pl.generate_code(knl, target=TARGET).launches[0].shared_bytes > 100 << 10, "more than sm_89 has"
+    with pytest.raises(pl.CodegenError, match="it is an instruction of sm_90a, and the code is for sm_89") as caught:
+        pl.generate_code(knl, target=pl.CudaTarget("sm_89"))
+    assert caught.value.codes == ("unsupported-intrinsic",)
+
+
 def test_stores_are_published_before_the_barriers_behind_them_alone() -> None:
     text = pl.generate_code(tiled(product(64)), target=TARGET).device_code
     body = text[text.index('extern "C"') :]

@@ -125,6 +125,19 @@ def test_it_finds_the_one_place_whose_neighbours_are_moved_apart(count: int) -> 
         assert is_right is not bool(torn(access(Affine((("v", 1),), first), count, 1, swizzle)))
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 9), st.integers(1, 9), st.sampled_from([1, 2, 4]), st.sampled_from([2, 4]))
+def test_it_finds_the_accesses_across_ends_of_rows_that_are_torn(row: int, stride: int, step: int, count: int) -> None:
+    """``a[f // row, f % row]`` of rows that are *stride* apart, with f = step*i + lane."""
+    form = Affine.make([("i", step), ("v", 1)])
+    high = form.floordiv(row)
+    wide = WideAccess("insn", "a[..]", (high, form.add(high, -row)), (stride, 1), 0, Lanes("v", 0, count), count)
+    places = [[f // row * stride + f % row for f in range(step * i, step * i + count)] for i in range(2 * row)]
+    is_right = all(at == [*range(at[0], at[0] + count)] and at[0] % count == 0 for at in places)
+    assert is_right or torn(wide)
+    assert not torn(wide) or row != stride or step % count
+
+
 steps, numbers = st.sampled_from([-4, 0, 1, 2, 4, 8]), st.sampled_from([-2, 0, 1, 3, 4])
 axes_of_lanes = st.tuples(steps, st.sampled_from([0, 0, 1]), numbers, st.sampled_from([0, 1, 1, 2, 4]))
 lanes = st.builds(Lanes, st.just("v"), st.integers(0, 3), st.sampled_from([2, 4]))

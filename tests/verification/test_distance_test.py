@@ -22,6 +22,7 @@ from polyloop.dataflow import value_flow as dataflow
 from polyloop.dataflow.address_spaces import _Meant, place
 from polyloop.dataflow.value_flow import Flow
 from polyloop.errors import PolyloopError
+from polyloop.library.rows import in_one_piece, softmax_program
 from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.memo import forgotten, known
 from polyloop.poly.affine import Affine
@@ -422,3 +423,24 @@ def test_writes_that_data_decides_about_keep_their_order() -> None:
     with pytest.raises(pl.TransformError) as caught:
         pl.reverse(knl, "j")
     assert caught.value.codes == ("illegal-order",)
+
+
+@pytest.mark.parametrize(("rows", "threads"), [(4, 4), (2, 8)])
+def test_elements_of_one_piece_are_digits_of_their_place(rows: int, threads: int, named: NamedInstances) -> None:
+    """A tile is written by rows, steps and threads, and read by its place in memory: ISL finds the same writers."""
+    knl = in_one_piece(softmax_program(), threads, rows, n=13)
+    pl.verify(knl)
+    assert named.named > 4
+
+
+@pytest.mark.parametrize("most", [3, 4])
+def test_digits_that_overlap_are_not_determined(most: int, named: NamedInstances) -> None:
+    """``4*i + j`` is an element of one instance if j is below 4, and of two of them if it is not."""
+    knl = pl.make_kernel(
+        f"{{[i, j, f]: 0 <= i < 5 and 0 <= j <= {most} and 0 <= f < 20}}",
+        "t[4*i + j] = x[4*i + j] {id=put}\ny[f] = t[f] {id=get, dep=put}",
+        [pl.GlobalArg("x, y", np.float32, shape="21"), pl.TemporaryVariable("t", np.float32, shape=(21,)), ...],
+        silenced_warnings="*",
+    )
+    pl.verify(knl)
+    assert named.named == (most == 3)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from polyloop.codegen.device.entries import Arrivals, Together
+from polyloop.codegen.device.entries import Arrivals, Roles, Together
 from polyloop.codegen.device.helpers import helper_text
 from polyloop.codegen.language import Language
 from polyloop.codegen.loops.context import Known
@@ -70,10 +70,15 @@ def counters_in(schedule: Schedule, language: Language, known: Known, arguments:
 def arrives_last(scope: Scope, launch: Launch, counted: str, counters: str, blocks: Mapping[str, str]) -> str:
     """Return the condition that a block of *launch* is the last of its group to arrive.
 
-    *blocks* are the expressions of the indices of a block, by axis of the hardware.
+    *blocks* are the expressions of the indices of a block, by axis of the hardware.  Where threads have roles, those
+    that copy have ended, and the others meet.
     """
-    entry, name = scope.language.need(Arrivals), "arrives_last"
-    function = scope.shared_helper(name, name, lambda: helper_text(scope, entry.last, name))
+    entry, name, barrier = scope.language.need(Arrivals), "arrives_last", ""
+    if (crew := launch.turns.crew) is not None:
+        name = f"{name}_of_{crew.threads}"
+        barrier = scope.language.need(Roles).barrier.format(threads=crew.threads)
+    lines = entry.last(barrier or entry.barrier)
+    function = scope.shared_helper(name, name, lambda: helper_text(scope, lines, name))
     hardware = hardware_axes(launch.grid_axes)
     own = hardware[counted]
     kept = [axis for axis in BLOCK_AXES if axis != own and axis in {hardware[used] for used in launch.grid_axes}]

@@ -136,7 +136,8 @@ class Together(Entry):
     state
         Parameter with the state of the barrier: a format with the field ``{name}``.
     barrier
-        Definition of the function by which all blocks wait for each other, and its name.
+        Definition of the function by which all blocks wait for each other, and its name.  It takes the state, and the
+        number of arrivals of all blocks at this wait and those before.
     """
 
     what = "barriers of all blocks of a launch"
@@ -166,14 +167,17 @@ class Arrivals(Entry):
     last
         The function by which all threads of a block say that they have stored what the last block needs, and that
         returns whether this is the last one; arguments are the address of a counter, and the number of blocks.  It is
-        like those of :class:`Matrices`, and leaves the counter at 0.
+        like those of :class:`Matrices`, for the statement of a barrier of these threads, and leaves the counter at 0.
+    barrier
+        The statement of a barrier of all threads of a block.
     count
         Expression for the number of blocks of a launch along each axis of the grid.
     """
 
     what = "blocks that count their arrivals"
     hint = "leave out pl.join_launches"
-    last: Sequence[str]
+    last: Callable[[str], Sequence[str]]
+    barrier: str
     count: Mapping[str, str]
 
 

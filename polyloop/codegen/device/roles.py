@@ -14,7 +14,7 @@ warp frees it for a group of four where nothing but their products uses the tile
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import islpy as isl
@@ -26,7 +26,7 @@ from polyloop.codegen.device.entries import Roles
 from polyloop.codegen.device.slot_users import groups_that_free
 from polyloop.codegen.language import Language
 from polyloop.errors import CodegenError, Diagnostic
-from polyloop.expr.nodes import Expression, array_name
+from polyloop.expr.nodes import Expression, array_name, targets_of
 from polyloop.expr.rewrite import variables
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
@@ -89,7 +89,8 @@ class _Division:
         launch, turns = self.original, self.original.turns
         watches = tuple(map(self.watch, self.crew.watches))
         opening = self.opening(launch)
-        tree, ahead = self.across(self.freed(launch.tree), self.freed(turns.ahead))
+        private = frozenset[str]().union(*(watch.private for watch in watches))
+        tree, ahead = self.across(self.used_by_rest(self.freed(launch.tree), private), self.freed(turns.ahead))
         turns = replace(turns, opening=opening, ahead=ahead, crew=replace(self.crew, watches=watches))
         return replace(launch, tree=tree, turns=turns, temporaries=(*launch.temporaries, *self.storages.values()))
 
@@ -111,15 +112,40 @@ class _Division:
     def watch(self, watch: Watch) -> Watch:
         """Return the role of a thread that copies, with its tree."""
         tiles = frozenset(watch.role.copies)
-        tree = self.copied((*self.original.ahead, *self.original.tree), tiles)
-        return replace(watch, tree=tree, phases=tuple(self.phases[x] for x in watch.role.copies if x in self.phases))
+        whole = (*self.original.ahead, *self.original.tree)
+        scalars = self.scalars(whole, tiles)
+        phases = [self.phases[x] for x in watch.role.copies if x in self.phases]
+        return replace(watch, tree=self.copied(whole, tiles, scalars), private=(*phases, *sorted(scalars)))
 
-    def copied(self, tree: Tree, tiles: frozenset[str]) -> Tree:
-        """Return the copies to *tiles* in a tree, each behind the wait for its slot."""
+    def scalars(self, tree: Tree, tiles: frozenset[str]) -> frozenset[str]:
+        """Return the scalars that copies to *tiles* need, and those that these are computed of."""
+        known = {t.name for t in self.original.temporaries if t.address_space is AddressSpace.PRIVATE and not t.shape}
+        own = [self.statements[name] for name in runs(tree)]
+        starts = [s for s in own if isinstance(s.action, StartBox) and array_name(s.lhs) in tiles]
+        left, found = known & _used(starts), frozenset[str]()
+        while left:
+            found |= left
+            left = known & _used([s for s in own if not left.isdisjoint(_set_by(s))]) - found
+        return found
+
+    def used_by_rest(self, tree: Tree, scalars: frozenset[str]) -> Tree:
+        """Return the tree of threads that start no copies, without what sets *scalars* that they do not use."""
+        own = [s for s in map(self.statements.__getitem__, runs(tree)) if not isinstance(s.action, AwaitBox | FreeSlot)]
+        used = _used([s for s in own if scalars.isdisjoint(_set_by(s))])
+        while more := _used([s for s in own if not used.isdisjoint(_set_by(s))]) - used:
+            used |= more
+        return _without(tree, {s.name for s in own if not (scalars - used).isdisjoint(_set_by(s))})
+
+    def copied(self, tree: Tree, tiles: frozenset[str], scalars: frozenset[str]) -> Tree:
+        """Return the copies to *tiles* in a tree, each behind the wait for its slot, and what computes *scalars*."""
         out: list[Node] = []
         for node in tree:
-            if isinstance(node, Loop) and (body := self.copied(node.body, tiles)):
+            if isinstance(node, Loop) and (body := self.copied(node.body, tiles, scalars)):
                 out.append(Loop(node.iname, body))
+            if isinstance(node, Run) and not scalars.isdisjoint(_set_by(self.statements[node.name])):
+                name, statement = f"{node.name} of copies", _on_no_thread(self.statements[node.name])
+                self.statements[name] = replace(statement, name=name)
+                out.append(Run(name))
             if isinstance(node, Run) and isinstance(start := self.statements[node.name].action, StartBox):
                 statement = _on_no_thread(self.statements[node.name])
                 tile = array_name(statement.lhs)
@@ -391,6 +417,31 @@ def _on_no_thread(statement: Statement) -> Statement:
             domain = domain.project_out(_SET, position, 1)
             del dims[position]
     return replace(statement, dims=tuple(dims), domain=domain)
+
+
+def _without(tree: Tree, names: Collection[str]) -> Tree:
+    """Return *tree* without some statements, and without loops around nothing else."""
+    out: list[Node] = []
+    for node in tree:
+        if isinstance(node, Loop):
+            body = _without(node.body, names)
+            out += [Loop(node.iname, body)] if body or not node.body else []
+        elif not isinstance(node, Run) or node.name not in names:
+            out.append(node)
+    return tuple(out)
+
+
+def _set_by(statement: Statement) -> frozenset[str]:
+    return frozenset(map(array_name, targets_of(statement.lhs)))
+
+
+def _used(statements: Sequence[Statement]) -> frozenset[str]:
+    """Return the names that statements use, but for what they set."""
+    found = frozenset[str]()
+    for statement in statements:
+        parts = (statement.lhs, statement.rhs, *statement.predicates)
+        found |= frozenset[str]().union(statement.bounds, *map(variables, parts)) - _set_by(statement)
+    return found
 
 
 def _fresh(wish: str, taken: set[str]) -> str:

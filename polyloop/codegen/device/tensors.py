@@ -27,6 +27,7 @@ from polyloop.expr.rewrite import variables
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.intrinsic import MatrixIntrinsic
+from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import InameTag, Unroll, Vectorize
 from polyloop.kernel.tree import Barrier, Group, Loop, Run, Scope, Tree, has_barrier, runs
 from polyloop.kernel.tree import Node as TreeNode
@@ -46,7 +47,7 @@ from polyloop.schedule.plan import (
 )
 from polyloop.schedule.storage import Storage
 
-__all__ = ["Operand", "reach_of", "with_matrices"]
+__all__ = ["Operand", "reach_of", "refuse_older", "with_matrices"]
 
 _SET: Final = isl.dim_type.set
 
@@ -103,6 +104,17 @@ def with_matrices(schedule: Schedule, language: Language) -> Schedule:
     return replace(schedule, launches=tuple(launches))
 
 
+def refuse_older(kernel: LoopKernel, language: Language) -> None:
+    """Raise ``unsupported-intrinsic`` if a device lacks a matrix instruction, before its memory is counted."""
+    entry = language.find(Matrices) if language.has_axes else None
+    if entry is None:
+        return
+    for instruction in kernel.instructions:
+        intrinsic = None if instruction.matrix is None else instruction.matrix.intrinsic
+        if intrinsic is not None and (lacks := entry.lacks(intrinsic)):
+            raise CodegenError("generate_code", kernel.name, [_too_old(instruction.id, intrinsic, *lacks)])
+
+
 def _with_matrices(tree: Tree, schedule: Schedule, language: Language) -> tuple[Tree, Schedule, list[Storage]]:
     """Return *tree* and *schedule* with matrix instructions, and the registers of operands that are loaded ahead."""
     statements, names = dict(schedule.statements), dict(schedule.indices.digit_names)
@@ -117,7 +129,8 @@ def _with_matrices(tree: Tree, schedule: Schedule, language: Language) -> tuple[
         if product is None:
             continue
         if lacks := language.need(Matrices).lacks(product.intrinsic):
-            raise CodegenError("generate_code", schedule.name, [_too_old(statement, product.intrinsic, *lacks)])
+            found = _too_old(statement.instruction, product.intrinsic, *lacks)
+            raise CodegenError("generate_code", schedule.name, [found])
         nest = _nest(tree, name)
         registers = [dim for axis in "ijk" for dim, _ in product.axes[axis] if not is_axis(dim)]
         inside = _inside(tree, name, {**schedule.loops.tags, **dict.fromkeys(registers, Unroll())})
@@ -236,10 +249,10 @@ def _extent(statement: Statement, loop: str) -> int | None:
     return high + 1 if low is not None and low >= 0 and high is not None else None
 
 
-def _too_old(statement: Statement, intrinsic: MatrixIntrinsic, note: str, hint: str) -> Diagnostic:
+def _too_old(name: str, intrinsic: MatrixIntrinsic, note: str, hint: str) -> Diagnostic:
     return Diagnostic(
         "unsupported-intrinsic",
-        f"'{statement.instruction}' asks for {intrinsic.name}, which the device does not have",
+        f"'{name}' asks for {intrinsic.name}, which the device does not have",
         (note,),
         (hint,),
     )

@@ -19,7 +19,7 @@ from polyloop.codegen.tree.indices import is_mark
 from polyloop.expr.constants import number_of
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import children, rebuild_changed, variables
-from polyloop.poly.affine import Affine, affine_in, affine_of, to_expression
+from polyloop.poly.affine import Affine, Floor, affine_in, affine_of, to_expression
 
 __all__ = ["address", "index_text", "with_named"]
 
@@ -34,6 +34,8 @@ def address(
 ) -> Code:
     """Return the address of an element [elements]; *whole* returns an upper bound of addresses."""
     whole = whole or partial(spanned, shape, strides, offset)
+    if len(indices) > 1 and any(map(_divides, indices)) and (joined := _in_one_piece(indices, strides)) is not None:
+        indices, shape = joined, [whole()] * len(shape)
     zero = c.integer(0)
     first = zero if type(offset) is int and not offset else index_text(r, offset, offset)
     out: list[Code] = [] if first == zero else [first]
@@ -54,6 +56,34 @@ def address(
             text = c.product(text, index_text(r, stride, stride))
         out.append(text)
     return c.total(out) if out else zero
+
+
+def _divides(expr: Expression) -> bool:
+    """Return True if there is a quotient or a remainder in a subscript."""
+    return isinstance(expr, p.FloorDiv | p.Remainder) or any(
+        map(_divides, children(expr) if isinstance(expr, p.Sum | p.Product) else ())
+    )
+
+
+def _in_one_piece(indices: Sequence[Expression], strides: Sequence[Expression]) -> list[Expression] | None:
+    """Return subscripts with the same address but without quotients that cancel in it, None if none does.
+
+    ``a[f // 9, f % 9]`` of rows of 9 elements is ``a[0, f]``.
+    """
+    parts = zip(indices, strides, strict=True)
+    forms = [affine_of(index) if isinstance(stride, int) else None for index, stride in parts]
+    factors: dict[Floor, int] = {}
+    for form, stride in zip(forms, strides, strict=True):
+        for var, coefficient in form.terms if form is not None and isinstance(stride, int) else ():
+            if isinstance(var, Floor):
+                factors[var] = factors.get(var, 0) + coefficient * stride
+    gone = {var for var, factor in factors.items() if not factor}
+    if not gone:
+        return None
+    return [
+        index if form is None else to_expression(Affine(tuple(t for t in form.terms if t[0] not in gone), form.const))
+        for index, form in zip(indices, forms, strict=True)
+    ]
 
 
 def index_text(

@@ -34,7 +34,7 @@ from polyloop.poly.affine import Affine, Floor
 from polyloop.schedule.plan import Assign as PlainAssign
 from polyloop.schedule.plan import Atomic, StartCopy, Statement
 
-__all__ = ["LaneLoops", "merged"]
+__all__ = ["LaneLoops", "merged", "not_on_vectors"]
 
 Vector: TypeAlias = tuple[str, tuple[str, ...]]
 """The variable that holds a vector, and the names of its components; none if they are ``.e[..]``."""
@@ -165,12 +165,7 @@ class LaneLoops:
         """Record a note that a statement runs lane by lane."""
         assert isinstance(node.body[0], Run), "a reason is given for one statement"
         name = self.statements[node.body[0].name].instruction
-        self.scope.findings.notes[name, ""] = Diagnostic(
-            "not-vectorized",
-            f"'{name}' runs lane by lane, not on vectors",
-            (reason,),
-            ("tag the loop 'ilp' where that is meant",),
-        )
+        self.scope.findings.notes[name, ""] = not_on_vectors(name, reason)
 
     def _full_rows(
         self, plans: Sequence[Plan], node: Loop, context: Context, *, for_one: bool = False
@@ -400,6 +395,16 @@ class LaneLoops:
         return (For(self.scope.index_type, var, c.integer(lanes.low), test, tuple(found), 1, pragma),)
 
     # }}}
+
+
+def not_on_vectors(instruction: str, reason: str) -> Diagnostic:
+    """Return the note that an instruction runs lane by lane."""
+    return Diagnostic(
+        "not-vectorized",
+        f"'{instruction}' runs lane by lane, not on vectors",
+        (reason,),
+        ("tag the loop 'ilp' where that is meant",),
+    )
 
 
 def _less(code: Code, number: int) -> Code:

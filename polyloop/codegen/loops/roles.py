@@ -9,6 +9,8 @@
         more registers;
         everything else
     }
+
+Where blocks go on to the next launch, the threads that copy end before (``return``), and the others stand behind.
 """
 
 from __future__ import annotations
@@ -25,8 +27,13 @@ from polyloop.schedule.copy_engine import Crew
 __all__ = ["in_roles"]
 
 
-def in_roles(crew: Crew, language: Language, copies: Mapping[int, Block], rest: Block) -> Block:
-    """Return the text of a block of threads; *copies* has that of each thread that copies, by its number."""
+def in_roles(
+    crew: Crew, language: Language, copies: Mapping[int, Block], rest: Block, *, goes_on: bool = False
+) -> Block:  # fmt: skip
+    """Return the text of a block of threads; *copies* has that of each thread that copies, by its number.
+
+    *goes_on*: whether something follows that the others alone execute.
+    """
     entry, thread = language.need(Roles), language.need(Threads).axes[THREAD_AXES[0]]
     copying: list[If | Sync | Comment] = []
     for watch in crew.watches:
@@ -37,4 +44,7 @@ def in_roles(crew: Crew, language: Language, copies: Mapping[int, Block], rest: 
     less = (Sync(entry.fewer.format(registers=few)),) if many else ()
     more = (Sync(entry.more.format(registers=many)),) if many else ()
     begin = c.Raw(f"{thread} >= {crew.threads}")
-    return (If(begin, (*less, *copying), (Comment(crew.rest.name), *more, *rest)),)
+    others = (Comment(crew.rest.name), *more, *rest)
+    if goes_on:
+        return (If(begin, (*less, *copying, Sync("return;"))), *others)
+    return (If(begin, (*less, *copying), others),)

@@ -22,7 +22,7 @@ from polyloop.codegen.tree.c_ast import (
     walk,
     with_blocks,
 )
-from polyloop.codegen.tree.c_expr import Code, Name, Subscript, Unary, changed, conjunction, nodes, root
+from polyloop.codegen.tree.c_expr import AND, Binary, Code, Name, Subscript, Unary, changed, conjunction, nodes, root
 from polyloop.codegen.tree.indices import is_mark
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import variables
@@ -188,29 +188,45 @@ def with_early_ends(block: Block, registers: Collection[str]) -> Block:
 
     ::
 
-        for (int k = 0; k < m; ++k) { if (goes_on) { A; goes_on = x > 0; } }
+        for (int k = 0; k < m; ++k) { if (goes_on && x < 0) goes_on = false;  if (goes_on) A; }
         ->
-        for (int k = 0; k < m && goes_on; ++k) { A; goes_on = x > 0; }
+        for (int k = 0; k < m && goes_on; ++k) { if (x < 0) goes_on = false;  if (goes_on) A; }
 
     An iteration with a false flag leaves it false.  Loops with another head, a pragma or independent iterations stay.
     """
     found: list[Node] = []
     for node in (with_blocks(node, lambda inside: with_early_ends(inside, registers)) for node in block):
         if isinstance(node, For) and not (node.axis or node.pragma or node.strided or node.is_rest):
-            guard = node.body[0] if len(node.body) == 1 else None
-            if isinstance(guard, If) and not guard.orelse and _is_flag(guard, registers):
-                test = conjunction([node.test, guard.condition])
-                node = replace(node, test=test, body=guard.body)  # noqa: PLW2901
+            flag = _flag_around(node.body, registers)
+            if flag is not None:
+                body = (*_without_flag(node.body[0]), *node.body[1:])
+                node = replace(node, test=conjunction([node.test, flag]), body=body)  # noqa: PLW2901
         found.append(node)
     return block if all(map(is_, found, block)) else tuple(found)
 
 
-def _is_flag(guard: If, registers: Collection[str]) -> bool:
-    """Return True if the condition of *guard* is a flag in a register that its body sets."""
-    name = guard.condition.operand if isinstance(guard.condition, Unary) else guard.condition
+def _flag_around(block: Block, registers: Collection[str]) -> Code | None:
+    """Return the flag in a register that each statement of *block* tests first and one sets, None if there is none."""
+    tests = {_conjuncts(node)[0] if isinstance(node, If) and not node.orelse else None for node in block}
+    flag = tests.pop() if len(tests) == 1 else None
+    name = flag.operand if isinstance(flag, Unary) else flag
     if not isinstance(name, Name) or name.temporary not in registers:
-        return False
-    return any(isinstance(node, Assign) and changed(node.target) == name for node in walk(guard.body))
+        return None
+    is_set = any(isinstance(node, Assign) and changed(node.target) == name for node in walk(block))
+    return flag if is_set else None
+
+
+def _conjuncts(guard: If) -> tuple[Code, ...]:
+    condition = guard.condition
+    is_all = isinstance(condition, Binary) and all(operator is AND for operator, _ in condition.rest)
+    return condition.parts if is_all and isinstance(condition, Binary) else (condition,)
+
+
+def _without_flag(guard: Node) -> Block:
+    """Return a statement that tests a flag first as it is where the flag is known to hold."""
+    assert isinstance(guard, If), "each statement tests the flag"
+    _, *others = _conjuncts(guard)
+    return (replace(guard, condition=conjunction(others)),) if others else guard.body
 
 
 def one_rest(first: For, second: For) -> For | None:

@@ -27,7 +27,15 @@ from polyloop.codegen.tree.c_ast import Assign, Block, Declare, For, If, Node, U
 from polyloop.codegen.tree.c_expr import Apply, Binary, Code, Literal, Name, Parentheses, Subscript, Unary, nodes
 from polyloop.frozen import replace
 
-__all__ = ["behind_pointers", "has_block_loop", "has_long_loop", "in_steps", "in_vectors", "shared_by_threads"]
+__all__ = [
+    "behind_pointers",
+    "has_block_loop",
+    "has_long_loop",
+    "in_steps",
+    "in_vectors",
+    "lane_by_lane",
+    "shared_by_threads",
+]
 
 _BLOCKS: Final = "g"
 _LANES: Final = "v"
@@ -149,7 +157,49 @@ def _in_vectors(node: Node, pragma: str, held: Collection[str]) -> Node:
         (target,) = (one.target for one in walk(node.body) if isinstance(one, Assign))
         if _reads_memory(node) or _array(target) in held:
             return replace(node, pragma=pragma)
+    if isinstance(node, For) and not node.axis and not node.pragma and _is_independent(node):
+        return replace(node, pragma=pragma)
     return with_blocks(node, lambda inner: tuple([_in_vectors(one, pragma, held) for one in inner]))
+
+
+def lane_by_lane(block: Block, called: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield the instructions in loops over lanes that are not executed on vectors, each with the reason.
+
+    *called* are functions that compute one number.
+    """
+    for loop in walk(block):
+        if not (isinstance(loop, For) and loop.axis == _LANES):
+            continue
+        for node in walk(loop.body):
+            if not isinstance(node, Assign) or not node.instruction:
+                continue
+            functions = [part.function for part in nodes(node.value) if isinstance(part, Apply)]
+            if node.pragma:
+                yield node.instruction, "an atomic update is of a single element"
+            elif not loop.pragma:
+                yield node.instruction, "its lanes do not set one element each"
+            elif once := [name for name in functions if name in called]:
+                yield node.instruction, f"'{once[0]}' is called for one lane at a time"
+
+
+def _is_independent(loop: For) -> bool:
+    """Return whether *loop* sets neighbours of an array of the caller's that it reads nothing of.
+
+    Arrays that are written overlap no other array.  The compiler does not see this where a team of threads executes
+    the loop, and would compare addresses ahead of each one.
+    """
+    if any(isinstance(node, If) for node in loop.body) or not (_sets_elements(loop) and _has_neighbours(loop)):
+        return False
+    (node,) = (node for node in walk(loop.body) if isinstance(node, Assign))
+    read = {_array(part) for code in (node.value, loop.test) for part in nodes(code) if isinstance(part, Subscript)}
+    return _is_counted(loop) and not node.target.temporaries and _array(node.target) not in read
+
+
+def _is_counted(loop: For) -> bool:
+    """Return whether the number of iterations is known ahead of the loop."""
+    test = loop.test
+    is_plain = isinstance(test, Binary) and len(test.rest) == 1 and test.rest[0][0].symbol in {"<", "<="}
+    return is_plain and isinstance(test, Binary) and test.first == Name(loop.var)
 
 
 def _may_be_vector(loop: For) -> bool:

@@ -30,7 +30,8 @@ def indexed_arrays(schedule: Schedule) -> tuple[IndexedArray, ...]:
 
 
 def _indexed_arrays(launch: Launch, schedule: Schedule) -> Iterator[IndexedArray]:
-    used, loop_tags = [schedule.statements[name] for name in runs(launch.tree)], schedule.loops.tags
+    used = _accesses(schedule.statements[name] for name in runs(launch.tree))
+    loop_tags = schedule.loops.tags
     for storage in launch.temporaries:
         if storage.address_space is not AddressSpace.PRIVATE or not storage.shape or storage.lane is not None:
             continue
@@ -38,7 +39,7 @@ def _indexed_arrays(launch: Launch, schedule: Schedule) -> Iterator[IndexedArray
         unrolled: dict[str, None] = {}
         first: tuple[str, str] | None = None
         turns: tuple[str, int] | None = None
-        for statement, access in _accesses(used, storage.name):
+        for statement, access in used.get(storage.name, ()):
             names = [name for index in access.index_tuple for name in sorted(variables(index))]
             left = [name for name in names if not isinstance(loop_tags.get(name), Unroll | Vectorize)]
             unrolled.update(dict.fromkeys(names if not left else ()))
@@ -76,10 +77,12 @@ def queue_notes(arrays: Iterable[IndexedArray]) -> Iterator[tuple[str, Diagnosti
         )  # fmt: skip
 
 
-def _accesses(statements: list[Statement], array: str) -> Iterator[tuple[Statement, p.Subscript]]:
+def _accesses(statements: Iterable[Statement]) -> dict[str, list[tuple[Statement, p.Subscript]]]:
+    """Return the elements of each array that statements name."""
+    found: dict[str, list[tuple[Statement, p.Subscript]]] = {}
     for statement in statements:
-        parts: tuple[Expression, ...] = (statement.lhs, statement.rhs, *statement.predicates)
-        for part in parts:
+        for part in (statement.lhs, statement.rhs, *statement.predicates):
             for access in accesses(part):
-                if isinstance(access, p.Subscript) and array_name(access) == array:
-                    yield statement, access
+                if isinstance(access, p.Subscript):
+                    found.setdefault(array_name(access), []).append((statement, access))
+    return found

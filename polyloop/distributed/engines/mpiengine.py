@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from math import prod
 from time import monotonic, sleep
 from typing import Any, Final
 
@@ -12,7 +14,7 @@ import numpy as np
 from polyloop.distributed.engines.engine import Group, Peer, Ranked, lost
 from polyloop.errors import CommunicationError, Diagnostic
 
-__all__ = ["MpiEngine"]
+__all__ = ["MpiEngine", "of_mpi"]
 
 _BRIEF: Final = 2e-5
 """Time between two questions whether messages have come, after the first hundred [s]."""
@@ -26,7 +28,8 @@ class MpiEngine(Ranked):
     communicator
         By default a copy of ``MPI.COMM_WORLD``, whose messages meet no others.
     timeout
-        Time after which a rank gives up to wait for another one [s].
+        Time after which a rank gives up to wait for another one [s].  A process that gave up ends all ranks when it
+        ends: what MPI does at the end would wait for the lost one for ever.
 
     Raises
     ------
@@ -43,6 +46,7 @@ class MpiEngine(Ranked):
             raise CommunicationError("distribute", None, [found]) from error
         self._comm = (self._mpi.COMM_WORLD if communicator is None else communicator).Dup()
         self._timeout = timeout
+        self._is_ending = False
         self.rank = int(self._comm.Get_rank())
         self.size = int(self._comm.Get_size())
         self._groups: dict[Group, Any] = {tuple(range(self.size)): self._comm}
@@ -94,7 +98,37 @@ class MpiEngine(Ranked):
             if monotonic() > end:
                 for request in requests:
                     request.Cancel()
+                if not self._is_ending:
+                    self._is_ending = True
+                    atexit.register(self._comm.Abort, 1)
                 lost(self.rank, doing, f"nothing came for {self._timeout:g} s")
+
+
+def of_mpi(box: Sequence[tuple[int, int]], dtype: np.dtype[Any], value: Any) -> Any:  # noqa: ANN401 - an array
+    """Return the array that is meant by what mpi4py takes as a message: ``[array, MPI.DOUBLE]``, memory of MPI.
+
+    Parameters
+    ----------
+    box
+        Of the elements that are stored.
+    dtype
+        Of these.
+    value
+        Returned as it is, if it is neither, or does not fit.
+    """
+    if isinstance(value, list | tuple) and len(value) in (2, 3) and hasattr(value[-1], "typestr"):
+        if np.dtype(value[-1].typestr) != dtype:
+            return value
+        value = value[0]
+    if hasattr(value, "shape") and not isinstance(value, memoryview):
+        return value
+    shape = tuple(high - low for low, high in box)
+    try:
+        memory = memoryview(value)
+    except TypeError:
+        return value
+    fits = memory.c_contiguous and memory.nbytes == prod(shape) * dtype.itemsize
+    return np.frombuffer(memory, dtype).reshape(shape) if fits else value
 
 
 def _bytes(buffer: Any) -> Any:  # noqa: ANN401 - an array

@@ -37,7 +37,7 @@ from polyloop.kernel.build.declare import (
     parameters_used,
     with_open_shapes,
 )
-from polyloop.kernel.build.domains.data_bounds import check_assumed, find_bounds
+from polyloop.kernel.build.domains.data_bounds import find_bounds, known_at_launch
 from polyloop.kernel.build.domains.ranges import own_ranges
 from polyloop.kernel.build.domains.read import GivenDomains, listed, read_domains
 from polyloop.kernel.build.drafts import drafts_of
@@ -94,7 +94,7 @@ def build_kernel(
     text, data = with_initial_values(text, data)
     condition = condition_of(assumptions, fixed)
     bounds = find_bounds(text.domains, data.temporaries)
-    check_assumed(bounds, condition)
+    condition = known_at_launch(bounds, condition)
     drafts = drafts_of(text, data.temporaries, bounds, functions.functions, are_chained=seq_dependencies)
     data = replace(data, temporaries=drafts.temporaries)
     check_parameters(fixed, condition, text.domains, data.given, found | text.fixed)

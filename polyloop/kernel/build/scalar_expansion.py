@@ -46,45 +46,53 @@ def settle_barriers(
         if any(_is_around_others(entry, iname, numbers, rules, inames) for entry in entries):
             found = [_uncut(entry, iname, numbers) for entry in found]
         elif division is Division.OUTER:
-            found = _turned(found, iname, numbers)
+            found = _turned(found, iname, numbers, rules)
         elif division is Division.NONE:
             found = [_uncut(entry, iname, numbers) for entry in found]
     return found
 
 
-def _turned(entries: Sequence[Parsed], iname: str, numbers: frozenset[int]) -> list[Parsed]:
+def _turned(entries: Sequence[Parsed], iname: str, numbers: frozenset[int], rules: Rules) -> list[Parsed]:
     """Return *entries* with a divided loop around the one that was around it, which is divided in its place.
 
     ::
 
-        for i: for t: s[i] = a[i]; barrier; b[i] = s[7 - i]
+        for i: s[i] = 0; for t: barrier; r = s[7 - i]; barrier; s[i] = r + a[t]
         ->
-        for t: (for i: s[i] = a[i]); barrier; (for i: b[i] = s[7 - i])
+        (for i: s[i] = 0); for t: barrier; (for i: r[i] = s[7 - i]); barrier; (for i: s[i] = r[i] + a[t])
 
-    Other statements in the loop around keep it as it is: the result is then *entries*.
+    What stands in the loop around beside the divided one is in loops of its own.  If a scalar is passed between the
+    two, or from an iteration of the divided loop to the next, the result is *entries*.
     """
     placed = [entry for entry in entries if isinstance(entry, ParsedInstruction | ParsedBarrier)]
-    statements = [entry for entry in placed if isinstance(entry, ParsedInstruction)]
-    inside = [entry for entry in statements if not numbers.isdisjoint(entry.loops.numbers)]
-    around = {entry.loops.numbers[: entry.loops.written.index(iname)] for entry in inside}
+    inside = [isinstance(e, ParsedInstruction) and not numbers.isdisjoint(e.loops.numbers) for e in entries]
+    first, last = inside.index(True), len(inside) - 1 - inside[::-1].index(True)
+    found = [entry.loops for entry in placed if not numbers.isdisjoint(entry.loops.numbers)]
+    around = {loops.numbers[: loops.written.index(iname)] for loops in found}
     if len(around) != 1 or not (outside := next(iter(around))):
         return [*entries]
-    if len(inside) != sum(outside[-1] in entry.loops.numbers for entry in statements):
+    depth, whole = len(outside) - 1, outside[-1]
+    if _passes_scalars(entries, whole, (first, last), rules):
         return [*entries]
-    depth = len(outside) - 1
     free = max(*numbers, *(n for entry in placed for n in entry.loops.numbers)) + 1
-    parts = {n: outside[-1] if n == min(numbers) else free + k for k, n in enumerate(sorted(numbers))}
-    outer = inside[0].loops.written[depth]
+    parts = {n: free + k for k, n in enumerate(sorted(numbers))}
+    if not any(isinstance(e, ParsedInstruction) and whole in e.loops.numbers for e in entries[:first]):
+        parts[min(numbers)] = whole
+    outer = found[0].written[depth]
 
-    def turned(entry: Parsed) -> Parsed:
-        if isinstance(entry, ParsedBarrier) and entry.closed is not None and entry.closed[1] in numbers:
-            _, old, new = entry.closed
-            loops = replace(entry.loops, written=(*entry.loops.written[:depth], iname),
-                            numbers=(*outside[:depth], min(numbers)))  # fmt: skip
-            return replace(entry, loops=loops, closed=(outer, parts[old], parts[new]))
-        if not isinstance(entry, ParsedInstruction) or numbers.isdisjoint(entry.loops.numbers):
+    def turned(place: int, entry: Parsed) -> Parsed:
+        if not isinstance(entry, ParsedInstruction | ParsedBarrier):
             return entry
         written, given = entry.loops.written, entry.loops.numbers
+        if isinstance(entry, ParsedBarrier) and entry.closed is not None and entry.closed[1] in numbers:
+            _, old, new = entry.closed
+            loops = replace(entry.loops, written=(*written[:depth], iname), numbers=(*outside[:depth], min(numbers)))
+            return replace(entry, loops=loops, closed=(outer, parts[old], parts[new]))
+        if numbers.isdisjoint(given):
+            if place < last or whole not in given:
+                return entry
+            behind = tuple(free + len(numbers) if n == whole else n for n in given)
+            return replace(entry, loops=replace(entry.loops, numbers=behind))
         loops = replace(
             entry.loops,
             written=(*written[:depth], iname, outer, *written[depth + 2 :]),
@@ -92,7 +100,31 @@ def _turned(entries: Sequence[Parsed], iname: str, numbers: frozenset[int]) -> l
         )
         return replace(entry, loops=loops)
 
-    return [turned(entry) for entry in entries]
+    return [turned(place, entry) for place, entry in enumerate(entries)]
+
+
+def _passes_scalars(entries: Sequence[Parsed], whole: int, inside: tuple[int, int], rules: Rules) -> bool:
+    """Return whether the loop *whole* sets a scalar for statements on the other side of the ends of *inside*.
+
+    An iteration of the loop inside sets it for the next one, too, if it does not begin with a value of its own.
+    """
+    users: dict[str, list[tuple[int, bool]]] = {}
+    for place, entry in enumerate(entries):
+        if not isinstance(entry, ParsedInstruction) or whole not in entry.loops.numbers:
+            continue
+        used = variables(expand_rules(entry.expression, rules)).union(
+            *(variables(expand_rules(predicate, rules)) for predicate in entry.predicates))  # fmt: skip
+        piece = (place >= inside[0]) + (place > inside[1])
+        name = entry.assignee.name if isinstance(entry.assignee, p.Variable) else None
+        for each in used.union(variables(entry.assignee)):
+            begins = each == name and each not in used and not entry.predicates
+            users.setdefault(each, []).append((piece, begins))
+    scalars = {e.assignee.name for e in entries if isinstance(e, ParsedInstruction) and whole in e.loops.numbers
+               and isinstance(e.assignee, p.Variable)}  # fmt: skip
+    return any(
+        len({piece for piece, _ in users[name]}) > 1 or (users[name][0][0] == 1 and not users[name][0][1])
+        for name in scalars
+    )
 
 
 def _cut_loops(entries: Sequence[Parsed]) -> list[tuple[str, frozenset[int]]]:

@@ -95,8 +95,9 @@ def sequenced(
 ) -> tuple[tuple[Instruction, ...], tuple[ExplicitBarrier, ...]]:
     """Return the instructions and barriers in the order of the reference program, with their options resolved.
 
-    That is text order, made to agree with ``dep=`` and with the only writer of a temporary before its readers; of
-    several that could come next, the one with the highest priority, unless it would pass a write that it can see.
+    That is text order, made to agree with ``dep=`` and with the only writer of a temporary before its readers, if no
+    barrier is written between a reader and the writer behind it; of several that could come next, the one with the
+    highest priority, unless it would pass a write that it can see.
 
     Raises
     ------
@@ -108,7 +109,7 @@ def sequenced(
     names = _with_nops(Names(text, aliases, built), nops)
     parts = _parts(statements)
     found = {draft.id: _resolved(draft, built[draft.id], names, parts[draft.id]) for draft in statements}
-    before = _before(statements, found, frozenset(drafts.temporaries), parts)
+    before = _before(drafts, found, parts)
     _around_barriers(before, text, barriers, names)
     priority = {draft.id: wish for draft in statements if (wish := draft.parsed.options.order.priority)}
 
@@ -181,18 +182,20 @@ def _resolved(draft: Draft, instruction: Instruction, names: Names, own: frozens
 
 
 def _before(
-    drafts: Sequence[Draft],
-    found: Mapping[str, Instruction],
-    temporaries: frozenset[str],
-    parts: Mapping[str, frozenset[str]],
-) -> dict[str, set[str]]:
+    drafts: Drafts, found: Mapping[str, Instruction], parts: Mapping[str, frozenset[str]]
+) -> dict[str, set[str]]:  # fmt: skip
+    temporaries, place = drafts.temporaries.keys(), {draft.id: n for n, draft in enumerate(drafts.statements)}
+
+    def is_across(reader: str, writer: str) -> bool:  # it reads what an earlier iteration has written
+        return any(place[reader] < barrier.position <= place[writer] for barrier in drafts.barriers)
+
     writers: dict[str, list[str]] = {}
     for name, instruction in found.items():
         for variable in instruction.writes:
             writers.setdefault(variable, []).append(name)
     before: dict[str, set[str]] = {}
     previous: Draft | None = None
-    for draft in drafts:
+    for draft in drafts.statements:
         earlier = before[draft.id] = set(found[draft.id].depends_on)
         if previous is not None and previous.id in parts[draft.id]:
             earlier.add(previous.id)
@@ -201,6 +204,6 @@ def _before(
             continue
         for variable in found[draft.id].reads & temporaries:
             only = writers.get(variable, [])
-            if len(only) == 1 and only[0] != draft.id:
+            if len(only) == 1 and only[0] != draft.id and not is_across(draft.id, only[0]):
                 earlier.add(only[0])
     return before

@@ -86,7 +86,9 @@ def parse_call(source: Source, inames: frozenset[str], functions: AbstractSet[st
     match = _CALL.match(right.text)
     whole = match is not None and match_bracket(right.text, match.end() - 1) == len(right.text.rstrip()) - 1
     if match is None or not whole or match.group(1) not in functions:
-        passes = match is not None and whole and _passes_slice(right.slice(match.end(), len(right.text.rstrip()) - 1))
+        passes = match is not None and whole and (
+            _passes_slice(right.slice(match.end(), len(right.text.rstrip()) - 1))
+            or _passes_slice(source.slice(0, offset)))  # fmt: skip
         if not sweeps and not passes:
             return None
         if match is None or not whole:
@@ -144,7 +146,7 @@ def _has_slice(source: Source) -> bool:
 
 
 def _passes_slice(inside: Source) -> bool:
-    """Return whether an argument is a part of an array, as only functions take it."""
+    """Return whether an argument or a result is a part of an array, as only functions take it."""
     return any(_SWEEP.match(part.text) or _has_slice(part) for part in _parts(inside) if part.text.strip())
 
 

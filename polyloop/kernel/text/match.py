@@ -86,13 +86,14 @@ class Matchable(Protocol):
         """Names of the variables that the instruction assigns."""
 
 
-_TOKEN: Final = re.compile(r"\s*(?:(id|tag|writes|reads|iname):([\w*?.]+)|([\w*?.]+)|([()]))", re.ASCII)
+_NAME: Final = r"((?:[\w*?.]|\[!?[\w-]+\])+)"
+_TOKEN: Final = re.compile(rf"\s*(?:(id|tag|writes|reads|iname):{_NAME}|{_NAME}|([()]))", re.ASCII)
 _HINT: Final = "write id:, tag:, writes:, reads: or iname: with a name or a pattern; join them by and, or, not"
 
 
 def is_glob(pattern: str) -> bool:
     """Return whether *pattern* can fit several names."""
-    return "*" in pattern or "?" in pattern
+    return not {*"*?["}.isdisjoint(pattern)
 
 
 def matches(match: Match, instruction: Matchable) -> bool:

@@ -184,7 +184,7 @@ _LONG: Final = {
 }
 PRECISIONS: Final = ("exact", "fast")
 """Precision of functions: accurate, or the approximations of the hardware."""
-_PATTERN: Final = re.compile(r"[A-Za-z0-9_*?.]+", re.ASCII)
+_PATTERN: Final = re.compile(r"(?:[\w*?.]|\[!?[\w-]+\])+", re.ASCII)
 
 
 def parse_options(source: Source, inames: frozenset[str], known: Mapping[str, Operation] = OPERATIONS) -> Options:

@@ -17,6 +17,7 @@ import numpy as np
 
 from polyloop.errors import CompilerError, Diagnostic
 from polyloop.runtime.cuda.library import CudaLibrary, NoDriverError
+from polyloop.runtime.foreign.lending import Lent
 from polyloop.runtime.foreign.view import ArrayKind
 
 __all__ = ["CudaCoreLibrary", "DeviceAllocation", "DeviceArray"]
@@ -176,6 +177,12 @@ class DeviceArray:
         # version 2: a kernel of another library that reads it waits for nothing, as for arrays of PyCUDA
         return {"shape": self.shape, "strides": self.strides, "typestr": self.dtype.str,
                 "data": (int(self.gpudata), False), "version": 2}
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return Lent(self).__dlpack_device__()
+
+    def __dlpack__(self, **how: Any) -> Any:
+        return Lent(self).__dlpack__(**how)
 
     def get(self) -> np.ndarray[Any, Any]:
         """Return a copy in the memory of the host, once the work on the default stream is done."""

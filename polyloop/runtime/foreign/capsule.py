@@ -18,17 +18,18 @@ from polyloop.errors import ArgumentError, Diagnostic
 from polyloop.expr.dtypes import BFLOAT16, FLOAT8_E4M3FN, FLOAT8_E5M2
 from polyloop.runtime.foreign.view import ArrayKind, ArrayView, Borrowed, call_error, row_major
 
-__all__ = ["CUDA_DEVICES", "HOST_DEVICES", "dlpack_dtype", "dlpack_view", "lent_device"]
+__all__ = ["CODES", "CUDA_DEVICES", "HOST_DEVICES", "ML_DTYPES", "READ_ONLY", "VERSION", "DLTensor", "DLVersioned",
+           "dlpack_dtype", "dlpack_view", "lent_device"]
 
 HOST_DEVICES: Final = frozenset({1, 3, 11})
 """kDLCPU, kDLCUDAHost, kDLROCMHost: memory that the CPU reads."""
 CUDA_DEVICES: Final = frozenset({2, 13})
 """kDLCUDA, kDLCUDAManaged."""
 _LEGACY_STREAM: Final = 1
-_VERSION: Final = (1, 1)
-_READ_ONLY: Final = 1
-_CODES: Final = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}
-_ML_DTYPES: Final = {(4, 16): BFLOAT16, (10, 8): FLOAT8_E4M3FN, (12, 8): FLOAT8_E5M2}
+VERSION: Final = (1, 1)
+READ_ONLY: Final = 1
+CODES: Final = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}
+ML_DTYPES: Final = {(4, 16): BFLOAT16, (10, 8): FLOAT8_E4M3FN, (12, 8): FLOAT8_E5M2}
 """By type code and bits."""
 
 
@@ -36,7 +37,9 @@ class _DLDevice(ctypes.Structure):
     _fields_ = (("kind", ctypes.c_int32), ("device", ctypes.c_int32))
 
 
-class _DLTensor(ctypes.Structure):
+class DLTensor(ctypes.Structure):
+    """``DLTensor``: an array in memory; strides in elements."""
+
     _fields_ = (
         ("data", ctypes.c_void_p), ("device", _DLDevice), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8),
         ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
@@ -44,10 +47,12 @@ class _DLTensor(ctypes.Structure):
     )  # fmt: skip
 
 
-class _DLVersioned(ctypes.Structure):
+class DLVersioned(ctypes.Structure):
+    """``DLManagedTensorVersioned``: a tensor with the version of its form, flags and what deletes it."""
+
     _fields_ = (
         ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("tensor", _DLTensor),
+        ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("tensor", DLTensor),
     )  # fmt: skip
 
 
@@ -84,7 +89,7 @@ def _refused(finding: Diagnostic) -> ArgumentError:
 def _capsule(array: Any, stream: int | None) -> Any:
     """Return the capsule of *array*, of version 1 if its library has that."""
     lend, waiting = array.__dlpack__, {} if stream is None else {"stream": stream}
-    for options in ({"max_version": _VERSION, "copy": False}, {"max_version": _VERSION}):
+    for options in ({"max_version": VERSION, "copy": False}, {"max_version": VERSION}):
         try:
             return lend(**waiting, **options)
         except TypeError:
@@ -99,16 +104,16 @@ def _opened(capsule: Any) -> tuple[Any, bool]:
     get = api.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     if api.PyCapsule_IsValid(capsule, b"dltensor_versioned"):
-        versioned = _DLVersioned.from_address(get(capsule, b"dltensor_versioned"))
-        return versioned.tensor, bool(versioned.flags & _READ_ONLY)
-    return _DLTensor.from_address(get(capsule, b"dltensor")), False
+        versioned = DLVersioned.from_address(get(capsule, b"dltensor_versioned"))
+        return versioned.tensor, bool(versioned.flags & READ_ONLY)
+    return DLTensor.from_address(get(capsule, b"dltensor")), False
 
 
 def dlpack_dtype(kernel: str, name: str, code: int, bits: int, lanes: int) -> np.dtype[Any]:
     """Return the type of a type code, a number of bits and of lanes; ``wrong-dtype`` if NumPy has none."""
-    if lanes == 1 and (code, bits) in _ML_DTYPES:
-        return _ML_DTYPES[code, bits]
-    letter = _CODES.get(code)
+    if lanes == 1 and (code, bits) in ML_DTYPES:
+        return ML_DTYPES[code, bits]
+    letter = CODES.get(code)
     if letter is not None and lanes == 1 and bits % 8 == 0:
         try:
             return np.dtype(f"{letter}{bits // 8}")

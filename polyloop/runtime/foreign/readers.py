@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
@@ -222,6 +221,13 @@ def _pycuda_view(kernel: str, name: str, array: Any, kind: ArrayKind = ArrayKind
                      _elements(kernel, name, array.strides, dtype), True, -1, None, array)
 
 
+def _own_view(kernel: str, name: str, array: Any) -> ArrayView:
+    """Return the view of an array of ours, or of one that is lent (:mod:`polyloop.runtime.foreign.lending`)."""
+    if hasattr(type(array), "__dlpack__") and hasattr(array, "array"):
+        return _viewed(kernel, name, array.array)
+    return _pycuda_view(kernel, name, array, ArrayKind.OWN)
+
+
 def _cupy_view(kernel: str, name: str, array: Any) -> ArrayView:
     if not hasattr(array, "data") or not hasattr(array.data, "ptr"):
         raise wrong_type(kernel, name, array, "pass a cupy.ndarray")
@@ -268,7 +274,7 @@ _READERS: Final[Mapping[str, Callable[[str, str, Any], ArrayView]]] = {
     "torch": tensor_view,
     "jax": _jax_view,
     "cupy": _cupy_view,
-    "polyloop": functools.partial(_pycuda_view, kind=ArrayKind.OWN),
+    "polyloop": _own_view,
     "pycuda": _pycuda_view,
 }
 

@@ -119,7 +119,8 @@ class PersistBlocks(Transform):
     ahead
         Whether a block starts the first copies for its next turn as soon as nothing reads their places any more, and
         before what is left of the present turn, such as stores of results.  They are copies by a copy engine
-        (``pipeline(.., via="tma")``), of the first loop that has any.
+        (``pipeline(.., via="tma")``), of the first loop that has any.  Launches without copies that arrive later have
+        all their blocks then, as they have without this step.
 
     Raises
     ------

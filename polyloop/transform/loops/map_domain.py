@@ -109,7 +109,8 @@ class MapDomain(_Mapping):
 
 
 def _equations(given: str | Sequence[str | tuple[str, str]]) -> tuple[str, ...]:
-    entries = [given] if isinstance(given, str) else given
+    parts = given.split(",") if isinstance(given, str) else []
+    entries = ([given] if any("=" not in part for part in parts) else parts) if isinstance(given, str) else given
     return tuple(entry if isinstance(entry, str) else f"{entry[0]} = {entry[1]}" for entry in entries)
 
 
@@ -131,7 +132,7 @@ class AffineMapInames(_Mapping):
     old_inames, new_inames
         The inames to replace, and those in their place.
     equations
-        Equations such as ``"t = i + j"``, or pairs of sides ``("t", "i + j")``.
+        Equations such as ``"t = i + j"``, or pairs of sides ``("t", "i + j")``; as text with commas in between.
 
     Raises
     ------

@@ -231,8 +231,15 @@ class Remap:
 
 
 def free_space(kernel: LoopKernel, count: int) -> isl.Set:
-    """Return the universe of *count* dimensions over the parameters of the kernel."""
-    space = kernel.domains[0].set.get_space().params().set_from_params()
+    """Return the universe of *count* dimensions over the parameters of the kernel.
+
+    Inames that bounds of the first domain use are none of them: a domain may have them as its own dimensions.
+    """
+    first = kernel.domains[0].set
+    space = first.get_space().params().set_from_params()
+    for position in reversed(range(space.dim(_PARAM))):
+        if space.get_dim_name(_PARAM, position) in kernel.inames:
+            space = space.drop_dims(_PARAM, position, 1)
     return isl.Set.universe(space.add_dims(_SET, count))
 
 

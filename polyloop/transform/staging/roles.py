@@ -91,9 +91,10 @@ class AssignRoles(Transform):
     ------
     TransformError
         ``bad-roles``, ``unknown-producer``; ``role-instruction`` for a tile that no copy engine fills; ``role-circle``
-        where a copy needs data that the other role computes; ``role-dependence``, with two instances, where a tile is
-        used without a wait for its copy; ``role-threads``; ``role-registers`` for a budget that does not fit.  When
-        code is generated, ``role-meeting`` for a sum over all threads of the block, or of blocks in a cluster.
+        where a copy needs data that the other role computes, but for scalars of arguments, which each role computes by
+        itself; ``role-dependence``, with two instances, where a tile is used without a wait for its copy;
+        ``role-threads``; ``role-registers`` for a budget that does not fit.  When code is generated, ``role-meeting``
+        for a sum over all threads of the block, or of blocks in a cluster.
 
     Notes
     -----

@@ -65,6 +65,7 @@ int cuMemAlloc_v2(uint64_t *pointer, size_t size)
 int cuMemFree_v2(uint64_t pointer) { NEEDS_CONTEXT; free((void *)pointer); fake_memory--; return OK; }
 int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t size) { NEEDS_CONTEXT; memcpy((void *)to, from, size); return OK; }
 int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t size) { NEEDS_CONTEXT; memcpy(to, (void *)from, size); return OK; }
+int cuMemcpyDtoD_v2(uint64_t to, uint64_t from, size_t size) { NEEDS_CONTEXT; memcpy((void *)to, (void *)from, size); return OK; }
 int cuMemsetD8_v2(uint64_t to, unsigned char byte, size_t size) { NEEDS_CONTEXT; memset((void *)to, byte, size); return OK; }
 int cuMemAllocAsync(uint64_t *pointer, size_t size, void *stream) { (void)stream; return cuMemAlloc_v2(pointer, size); }
 int cuMemFreeAsync(uint64_t pointer, void *stream) { (void)stream; return cuMemFree_v2(pointer); }

@@ -16,7 +16,7 @@ from polyloop.kernel.build.draft import Draft, fail, site_of
 from polyloop.kernel.domains import outer_inames, parameters_of
 from polyloop.kernel.kernel import Domain
 
-__all__ = ["BoundVariables", "check_assumed", "check_bounds", "find_bounds"]
+__all__ = ["BoundVariables", "check_bounds", "find_bounds", "known_at_launch"]
 
 
 @dataclass(frozen=True)
@@ -61,15 +61,14 @@ def find_bounds(pieces: Sequence[Domain], temporaries: Iterable[str]) -> BoundVa
     return BoundVariables(names, found)
 
 
-def check_assumed(bounds: BoundVariables, condition: isl.Set | None) -> None:
-    """Refuse assumptions on bound variables: their values are not known at launch."""
-    for name in () if condition is None else parameters_of(condition):
-        if name in bounds.names:
-            raise fail(
-                "bad-bound",
-                f"assumptions cannot say anything about '{name}', a temporary that the kernel computes",
-                hints=(f"write the condition into the domain that '{name}' bounds",),
-            )
+def known_at_launch(bounds: BoundVariables, condition: isl.Set | None) -> isl.Set | None:
+    """Return *condition* without its constraints on bound variables, whose values are not known at launch."""
+    if condition is None:
+        return None
+    for name in bounds.names.intersection(parameters_of(condition)):
+        position = condition.find_dim_by_name(isl.dim_type.param, name)
+        condition = condition.project_out(isl.dim_type.param, position, 1)
+    return condition
 
 
 def check_bounds(

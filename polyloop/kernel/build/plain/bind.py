@@ -215,8 +215,11 @@ class _Binder:
         for row in rows_of(pieces[0].remove_unknown_divs(), domain.inames) if len(pieces) == 1 else ():
             coefficient = row.form.coefficient(iname)
             rest = Affine(tuple(t for t in row.form.terms if t[0] != iname), row.form.const)
-            if iname in rest.names() or abs(coefficient) > 1 or (coefficient and row.is_equality):
+            if iname in rest.names() or abs(coefficient) > 1:
                 lower.clear()
+                break
+            if coefficient and row.is_equality:
+                lower, upper = 2 * ([rest.scale(-coefficient)],)
                 break
             if coefficient == 1:
                 lower.append(rest.scale(-1))

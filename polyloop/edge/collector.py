@@ -2,7 +2,8 @@
 
 A call makes many small objects that last as long as the kernel: expressions, forms, statements.  With Python's
 thresholds each of them is looked at several times before it counts as old, and all old ones again and again, which is a
-tenth of the time of a long chain of steps.
+tenth of the time of a long chain of steps.  Modules that are imported last as long as the process, and are looked at as
+often: a tenth of the time from the start of a process to its first kernel.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ AT_ONCE: Final = 50_000
 def rare_collections() -> Iterator[None]:
     """Let the collector run after :data:`AT_ONCE` new objects inside of the ``with``.
 
-    It is left alone where it is off, or runs as rarely by itself; and so is a threshold that is set meanwhile.  One
-    thread at a time is inside: who enters has ISL for itself (:func:`polyloop.poly.budget.one_call`).
+    It is left alone where it is off, or runs as rarely by itself; and so is a threshold that is set meanwhile.  A
+    thread that enters while another one is inside changes nothing, and leaves nothing behind.
     """
     before = gc.get_threshold()
     if not 0 < before[0] < AT_ONCE:

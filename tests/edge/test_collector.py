@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import polyloop as pl
-from polyloop.poly.collector import AT_ONCE, rare_collections
+from polyloop.edge.collector import AT_ONCE, rare_collections
+from polyloop.edge.first import imported
 
 
 @pytest.fixture(autouse=True)
@@ -60,3 +62,10 @@ def test_a_call_that_fails_leaves_the_thresholds_as_they_were() -> None:
         gc.callbacks.remove(note)
     assert gc.get_threshold() == (600, 9, 8)
     assert {*seen} <= {(600, 9, 8), (AT_ONCE, 9, 8)}
+
+
+def test_modules_are_imported_with_rare_collections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "looks_at_thresholds.py").write_text("import gc\nseen = gc.get_threshold()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert imported("looks_at_thresholds").seen == (AT_ONCE, 9, 8)
+    assert gc.get_threshold() == (600, 9, 8)
