@@ -102,7 +102,7 @@ class RankProgram(Shown):
                             if domain.involves_dims(isl.dim_type.param, place, 1))
         return frozenset(names[True] - names[False])
 
-    def _agree(self, sizes: Mapping[str, int], scalars: Mapping[str, str] | None = None) -> None:
+    def _agree(self, sizes: Mapping[str, int], scalars: Mapping[str, Any] | None = None) -> None:
         """Compare this rank's program and sizes with those of all others, once; *scalars* in the first call with them.
 
         Raises
@@ -117,7 +117,7 @@ class RankProgram(Shown):
         facts = (analysis.homes.kernel, analysis.division, analysis.deep, analysis.steps, self.overlap, self.once)
         text = "\n".join(map(str, facts))
         mine = {"kernel": hashlib.sha256(text.encode()).hexdigest()[:16], "mesh": list(self.mesh),
-                "sizes": dict(sizes), "scalars": dict(scalars or {})}
+                "sizes": dict(sizes), "scalars": self._shown(scalars or {})}
         texts = self.engine.all_gather(json.dumps(mine, sort_keys=True))
         for rank, other in enumerate(json.loads(text) for text in texts):
             for word, value in mine.items():
@@ -379,7 +379,8 @@ class RankProgram(Shown):
         windows, known, kept = self.memory.setdefault(key, ({}, {}, {}))
         back: dict[str, Callable[[], object]] = {}
         arrays, scalars = self._checked(plan, arguments, windows, back)
-        self._agree(self._common(sizes), self._shown(scalars))
+        common = self._common(sizes)
+        self._agree(common, scalars)
         example = next((value for value in arrays.values()), None)
         for name in self.analysis.kept:
             if name not in kept:
@@ -388,7 +389,7 @@ class RankProgram(Shown):
         work = Execution(plan, self.analysis.names, self.engine, self.position, self.compiled,
                          {**arrays, **kept}, scalars, windows, known)
         if self.once:
-            work.gathers = self.lists.setdefault(tuple(sorted(self._common(sizes).items())), {})
+            work.gathers = self.lists.setdefault(tuple(sorted(common.items())), {})
         work.run(plan.nodes, {})
         self.sent += work.sent
         written = {entry.name for entry in kernel.arguments if isinstance(entry, ArrayArg) and entry.is_output}
