@@ -22,7 +22,7 @@ from polyloop.codegen.tree.c_ast import (
     walk,
     with_blocks,
 )
-from polyloop.codegen.tree.c_expr import AND, Binary, Code, Name, Subscript, Unary, changed, conjunction, nodes, root
+from polyloop.codegen.tree.c_expr import Code, Name, Subscript, Unary, changed, conjunction, conjuncts, nodes, root
 from polyloop.codegen.tree.indices import is_mark
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import variables
@@ -207,7 +207,7 @@ def with_early_ends(block: Block, registers: Collection[str]) -> Block:
 
 def _flag_around(block: Block, registers: Collection[str]) -> Code | None:
     """Return the flag in a register that each statement of *block* tests first and one sets, None if there is none."""
-    tests = {_conjuncts(node)[0] if isinstance(node, If) and not node.orelse else None for node in block}
+    tests = {conjuncts(node.condition)[0] if isinstance(node, If) and not node.orelse else None for node in block}
     flag = tests.pop() if len(tests) == 1 else None
     name = flag.operand if isinstance(flag, Unary) else flag
     if not isinstance(name, Name) or name.temporary not in registers:
@@ -216,16 +216,10 @@ def _flag_around(block: Block, registers: Collection[str]) -> Code | None:
     return flag if is_set else None
 
 
-def _conjuncts(guard: If) -> tuple[Code, ...]:
-    condition = guard.condition
-    is_all = isinstance(condition, Binary) and all(operator is AND for operator, _ in condition.rest)
-    return condition.parts if is_all and isinstance(condition, Binary) else (condition,)
-
-
 def _without_flag(guard: Node) -> Block:
     """Return a statement that tests a flag first as it is where the flag is known to hold."""
     assert isinstance(guard, If), "each statement tests the flag"
-    _, *others = _conjuncts(guard)
+    _, *others = conjuncts(guard.condition)
     return (replace(guard, condition=conjunction(others)),) if others else guard.body
 
 

@@ -381,8 +381,12 @@ def binary(operator: Operator, first: Code, *others: Code) -> Code:
 
 def conjunction(parts: Sequence[Code]) -> Code:
     """Return the conjunction of several conditions, flattened."""
-    flat = [one for part in parts for one in (_operands(part) if _is_all(part, AND) else [part])]
-    return binary(AND, *flat)
+    return binary(AND, *(one for part in parts for one in conjuncts(part)))
+
+
+def conjuncts(condition: Code) -> tuple[Code, ...]:
+    """Return the conditions whose conjunction *condition* is."""
+    return condition.parts if _is_all(condition, AND) else (condition,)
 
 
 def product(first: Code, second: Code) -> Code:
