@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import TypeGuard
@@ -94,8 +94,7 @@ def _instance_link(
             if isinstance(name, str) and name in inames:
                 known.setdefault(name, form)
     for form, other in zip(read, written, strict=True):
-        if all(name in inames or name in known for name, _ in other.terms):
-            known |= _digits(form, other, known, partial(constant_bounds_of, writer, inames))
+        known |= _digits(form, other, known, writer, inames)
     if not known.keys() >= {*inames}:
         return None
     if any(other.substitute(known) != form for form, other in zip(read, written, strict=True)):
@@ -107,14 +106,15 @@ def _instance_link(
 
 
 def _digits(
-    value: Affine, number: Affine, known: Mapping[str, Affine], bounds: Callable[[str], tuple[int | None, int | None]]
+    value: Affine, number: Affine, known: Mapping[str, Affine], domain: isl.Set, dims: tuple[str, ...]
 ) -> dict[str, Affine]:
     """Return the digits of a mixed-radix *number* that equals *value*: ``k // 8`` and ``k % 8`` of ``8*i + j`` = k.
 
-    Other names in the number are *known*.  None are returned if its digits are not determined by its value.
+    Digits are *dims* of *domain*; other names in the number are *known*.  None are returned if its digits are not
+    determined by its value.
     """
     digits = [(factor, name) for name, factor in number.terms if isinstance(name, str) and name not in known]
-    if len(digits) < 2 or any(not isinstance(name, str) for name, _ in number.terms):
+    if len(digits) < 2 or not all(name in known or name in dims for name, _ in number.terms):
         return {}
     digits.sort()
     rest = value.add(Affine((), number.const), -1)
@@ -123,14 +123,9 @@ def _digits(
             rest = rest.add(known[name], -factor)
     found = {}
     for (factor, name), (above, _) in pairwise(digits):
-        low, high = bounds(name)
+        low, high = constant_bounds(domain, dims.index(name))
         if low != 0 or high is None or factor < 1 or above % factor or factor * (high + 1) > above:
             return {}
         found[name] = rest.floordiv(factor).add(rest.floordiv(above), -(above // factor))
     factor, name = digits[-1]
     return {**found, name: rest.floordiv(factor)}
-
-
-def constant_bounds_of(domain: isl.Set, dims: tuple[str, ...], iname: str) -> tuple[int | None, int | None]:
-    """Return the least and the greatest value of an iname in a domain over *dims*, None where it is not constant."""
-    return constant_bounds(domain, dims.index(iname))
