@@ -128,9 +128,7 @@ def _with_matrices(tree: Tree, schedule: Schedule, language: Language) -> tuple[
         product = statement.product
         if product is None:
             continue
-        if lacks := language.need(Matrices).lacks(product.intrinsic):
-            found = _too_old(statement.instruction, product.intrinsic, *lacks)
-            raise CodegenError("generate_code", schedule.name, [found])
+        language.need(Matrices)  # whether the device has this one, refuse_older has asked
         nest = _nest(tree, name)
         registers = [dim for axis in "ijk" for dim, _ in product.axes[axis] if not is_axis(dim)]
         inside = _inside(tree, name, {**schedule.loops.tags, **dict.fromkeys(registers, Unroll())})
