@@ -15,7 +15,13 @@ import numpy as np
 
 import polyloop as pl
 from polyloop.expr.dtypes import dtype_name, to_dtype
-from polyloop.library.tensor_cores import in_panels, in_turns_with_roles, on_groups_of_warps, stored_by_boxes
+from polyloop.library.tensor_cores import (
+    in_panels,
+    in_turns_with_roles,
+    on_groups_of_warps,
+    stored_by_boxes,
+    with_roles,
+)
 
 __all__ = [
     "convolution", "dequantized", "gated", "gelu", "grouped", "layer_norm", "layer_norm_of_stored",
@@ -497,8 +503,4 @@ def on_groups(
     knl = pl.pipeline(_swizzled(knl, columns), "ko", stages=stages, via="tma")
     knl = pl.order_blocks(stored_by_boxes(knl, "" if roles else "b_tile"), "bx", group=group)
     knl = pl.persist_blocks(knl, _MULTIPROCESSORS) if persistent or roles else knl
-    if not roles:
-        return knl
-    return pl.assign_roles(
-        knl, {"load": "a_tile, b_tile", "compute": "*"}, registers={"load": 40, "compute": 232}
-    )
+    return with_roles(knl) if roles else knl
