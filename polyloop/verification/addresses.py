@@ -18,7 +18,7 @@ from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.layout import shared_address
 from polyloop.kernel.swizzle import Swizzle
-from polyloop.mapping.contiguity import Lanes, known_factor
+from polyloop.mapping.contiguity import Lanes, in_one_piece, known_factor
 from polyloop.poly.affine import Affine, to_expression
 from polyloop.poly.residues import Divisibility
 from polyloop.proof.obligation import Claim, Obligation
@@ -211,13 +211,8 @@ def _multiples(forms: Sequence[Affine], access: WideAccess, divisibility: Divisi
     """Return ``(m, r)``: the address of these subscripts is r modulo m, or equal to r if m is 0."""
     step, first = 0, 0
     parts: list[tuple[Expression, Expression]] = [(access.offset, 1)]
-    total, others = Affine((), 0), list[tuple[Affine, Expression]]()
-    for form, stride in zip(forms, access.strides, strict=True):
-        if isinstance(stride, int):
-            total = total.add(form, stride)
-        else:
-            others.append((form, stride))
-    for form, stride in ((total, 1), *others):
+    for form, stride in zip(*in_one_piece(forms, access.strides), strict=True):
+        assert form is not None, "all of them are known"
         parts.append((form.const, stride))
         parts += ((to_expression(Affine(((var, coefficient),), 0)), stride) for var, coefficient in form.terms)
     for value, stride in parts:
