@@ -73,12 +73,12 @@ def arrives_last(scope: Scope, launch: Launch, counted: str, counters: str, bloc
     *blocks* are the expressions of the indices of a block, by axis of the hardware.  Where threads have roles, those
     that copy have ended, and the others meet.
     """
-    entry, name, barrier = scope.language.need(Arrivals), "arrives_last", ""
+    entry, name = scope.language.need(Arrivals), "arrives_last"
+    barrier = entry.barrier
     if (crew := launch.turns.crew) is not None:
         name = f"{name}_of_{crew.threads}"
         barrier = scope.language.need(Roles).barrier.format(threads=crew.threads)
-    lines = entry.last(barrier or entry.barrier)
-    function = scope.shared_helper(name, name, lambda: helper_text(scope, lines, name))
+    function = scope.shared_helper(name, name, lambda: helper_text(scope, entry.last(barrier), name))
     hardware = hardware_axes(launch.grid_axes)
     own = hardware[counted]
     kept = [axis for axis in BLOCK_AXES if axis != own and axis in {hardware[used] for used in launch.grid_axes}]
